@@ -1,7 +1,6 @@
 """The parts that all routes of the gateway share: who may ask, how requests are read, and how they are answered."""
 
 import asyncio
-import hmac
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -12,6 +11,7 @@ from fastapi import Request, Response
 from events.structs import known
 from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.component import Gateway
+from paceline.client.bearer import shows
 
 ANSWER_S = 10.0
 """Seconds for which a request waits for the gateway, that is for the log; then the agent tries again."""
@@ -31,7 +31,7 @@ class Denied(Exception):
 
 def check_token(request: Request, token: str) -> None:
     """Raises `Denied` unless a request carries the token as bearer."""
-    if not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
+    if not shows(request.headers.get("authorization"), token):
         raise Denied(401, "the bearer token is missing or wrong")
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx2
 
 from paceline.client import cell_file
+from paceline.client.bearer import unfit
 from paceline.client.errors import (
     ApiError,
     Conflict,
@@ -59,6 +60,8 @@ class Requests:
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
             transport = transport or (ProvenTransport(token) if token else None)
         self.server = server if "://" in server else f"http://{server}"
+        if token and (why := unfit(token)):
+            raise WrongToken(f"The token can't be that of a cell: {why}. Name the right one with --token.")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = timeout
         self._written: dict[str, int] = {}

@@ -45,6 +45,6 @@ def read(data: Path) -> RunningCell | None:
 def token(data: Path) -> str | None:
     """The token that writes need."""
     try:
-        return (data / TOKEN_FILE).read_text().strip() or None
+        return (data / TOKEN_FILE).read_text(errors="replace").strip() or None
     except OSError:
         return None

@@ -15,7 +15,7 @@ from hostagent.listen_address import address_of, bound
 from hostagent.server import Server
 from paceline.client import cell_file
 from paceline.client.errors import Unreachable
-from paceline.services.data_folder import CannotStart, agent_folder
+from paceline.services.data_folder import CannotStart, agent_folder, fit
 from paceline.services.health_pages import pages
 from paceline.services.host_settings import host_settings
 from paceline.services.process_logs import configure, logger
@@ -75,6 +75,7 @@ def agent_settings(settings: Settings) -> AgentSettings:
     token = settings.token.get_secret_value() if settings.token else cell_file.token(settings.data)
     if not addresses or not token:
         raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
+    fit(token, "the token of the cell")
     folder = agent_folder(settings.data, part.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from events.process.file_locks import hold
+from paceline.client.bearer import unfit
 from paceline.client.errors import PacelineError
 
 FORMAT = 2
@@ -117,4 +118,11 @@ def _token(path: Path) -> str:
         with contextlib.suppress(FileExistsError):
             os.link(part, path)
         part.unlink()
-    return path.read_text().strip()
+    return fit(path.read_text(errors="replace").strip(), f"the token in {path}")
+
+
+def fit(token: str, what: str) -> str:
+    """The token, which can stand in a header of HTTP. Raises `CannotStart` where it can't."""
+    if why := unfit(token):
+        raise CannotStart(f"{what} can't be used: {why}. Choose another.")
+    return token

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from events.log.port import LogFault, LogUnavailable
 from events.topics import MACHINES
 from hostagent.listen_address import bound
-from paceline.services.data_folder import CannotStart, prepare
+from paceline.services.data_folder import CannotStart, fit, prepare
 from paceline.services.process_logs import configure, logger
 from paceline.services.process_setup import end_at_once
 from paceline.services.processes import PROCESSES, default_listen
@@ -130,7 +130,7 @@ def _prepared(settings: Settings) -> str:
     except OSError as error:
         where = error.filename or settings.data
         raise CannotStart(f"{where}: {error.strerror}. Choose another folder with --data.") from error
-    return settings.token.get_secret_value() if settings.token else token
+    return fit(settings.token.get_secret_value(), "the token in the settings") if settings.token else token
 
 
 def _listening(settings: Settings, kind: str) -> tuple[socket.socket, str]:

@@ -53,6 +53,7 @@ from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
 from projections.api.moments import Moments, MomentSource
+from projections.api.parameters import known_parameters
 from projections.api.problems import PROBLEMS
 from projections.views.reader import Views
 
@@ -120,7 +121,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.guards = guards
-    app.include_router(system.probes(), responses=PROBLEMS)
+    app.include_router(system.probes(), dependencies=[Depends(known_parameters)], responses=PROBLEMS)
     for part in (
         jobs,
         job_batches,

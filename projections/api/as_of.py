@@ -1,6 +1,5 @@
 """Requests with `?at=`: answered by the same routes, over the views and the log of that moment."""
 
-import hmac
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from events.log.port import LogError
+from paceline.client.bearer import shows
 from projections.api.context import READ_WAIT_S, Context, client_of
 from projections.api.errors import log_problem
 from projections.api.guards import AGENTS, READS
@@ -30,7 +30,7 @@ class AsOf:
         self._app = app
         self._moments = moments
         self._app_of = app_of
-        self._bearer = f"Bearer {token}".encode()
+        self._token = token
         self._apps: WeakKeyDictionary[Ready, ASGIApp] = WeakKeyDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,8 +59,7 @@ class AsOf:
         await app(_without_positions(scope), receive, _marked(ready.moment, send))
 
     async def _wait_for(self, at: str, request: Request) -> Ready:
-        given = request.headers.get("authorization", "")
-        asker = Asker(client_of(request), hmac.compare_digest(given.encode(), self._bearer))
+        asker = Asker(client_of(request), shows(request.headers.get("authorization"), self._token))
         found = await self._moments.wait(at, asker, READ_WAIT_S)
         if isinstance(found, Making):
             raise in_the_making(found)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -22,6 +22,7 @@ from projections.api.app import add_past, app_over
 from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
 from projections.api.moments import MomentSource
+from projections.api.parameters import known_parameters
 from projections.api.problems import Problem, wrong_cell
 from projections.host_states import HostState
 from projections.queries import entities, pool_tree
@@ -56,9 +57,13 @@ def _app_over(apps: Mapping[int, FastAPI], contexts: Mapping[int, Context], guar
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
     app.state.guards = guards
     router = Router(apps, contexts)
-    app.include_router(all_cells.routes(contexts))
-    app.include_router(job_batches.routes_over(router.finder))
-    app.include_router(job_plans.routes_over(router.finder))
+    checks = [Depends(known_parameters)]
+    for part in (
+        all_cells.routes(contexts),
+        job_batches.routes_over(router.finder),
+        job_plans.routes_over(router.finder),
+    ):
+        app.include_router(part, dependencies=checks)
     app.mount("/", router)
     install(app)
     return app

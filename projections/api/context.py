@@ -24,6 +24,7 @@ from paceline.client.cell_models import ServedCell
 from paceline.client.operation_models import ProcessOperations, RoundResult
 from paceline.client.output_ask import OutputAsk
 from projections.api.log_loss import Appends
+from projections.api.parameters import known_parameters
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries import entities, pool_tree
@@ -381,7 +382,8 @@ async def own_cell(
     request: Request,
     cell: Annotated[int | None, Query(ge=0, le=INT_MAX, description="The cell that is asked.")] = None,
 ) -> None:
-    """Refuses what is meant for another cell."""
+    """Refuses what is meant for another cell, and parameters that the route doesn't have."""
+    await known_parameters(request)
     here = context_of(request).cell
     if cell is not None and cell != here:
         raise wrong_cell("what was asked for", cell, [here])

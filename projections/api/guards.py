@@ -3,7 +3,6 @@
 The routes of agents under /v1/agents check their token themselves, the pages under /ui/ their session.
 """
 
-import hmac
 import ipaddress
 import re
 import sys
@@ -15,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from events.codes import Code
+from paceline.client.bearer import SCHEME, shown, shows, unfit
 from projections.api.problems import Problem
 
 AGENTS = "/v1/agents/"
@@ -37,7 +37,7 @@ class Guards:
 
     def __init__(self, app: ASGIApp, token: str, listen: str) -> None:
         self._app = app
-        self._bearer = f"Bearer {token}".encode()
+        self._token = token
         self._host = _name(listen)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +54,7 @@ class Guards:
     def _check(self, method: str, path: str, headers: Headers) -> None:
         host = headers.get("host", "")
         given = headers.get("authorization")
-        knows_token = given is not None and hmac.compare_digest(given.encode(), self._bearer)
+        knows_token = shows(given, self._token)
         if not knows_token and not self._may_be_named(_name(host)):
             raise Problem(
                 421, "HOST_NOT_ALLOWED", f"this cell is not known as {host[:100]!r}; ask for it by its address"
@@ -66,13 +66,11 @@ class Guards:
         if (method in READS and not enters_a_run) or path.startswith(PAGES):
             return
         if not knows_token and path != PLANS:
-            shown = (given or "").removeprefix("Bearer").strip()
-            what = "the token is wrong" if shown else "writes need a token, none was given"
             raise Problem(
                 401,
                 "TOKEN_NEEDED",
-                f"{what}: the token of a cell is in the file token of its data folder; commands without --server find "
-                "it there (--data FOLDER), with --server they need --token TOKEN; HTTP takes the header "
+                f"{_fault(given)}: the token of a cell is in the file token of its data folder; commands without "
+                "--server find it there (--data FOLDER), with --server they need --token TOKEN; HTTP takes the header "
                 "Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
@@ -91,6 +89,15 @@ class Guards:
         if name in LOOPBACK or name == self._host:
             return True
         return self._host in ("0.0.0.0", "::") and _is_address(name)
+
+
+def _fault(header: str | None) -> str:
+    """The fault of the header Authorization of who doesn't know the token."""
+    if not header or header.lower().strip() == SCHEME:
+        return "writes need a token, none was given"
+    token = shown(header).encode("latin-1").decode("utf-8", "replace")  # as who typed it sees it
+    why = unfit(token) if token else "the word Bearer must stand before it"
+    return f"the token is wrong ({why})" if why else "the token is wrong"
 
 
 def _bytes_max(path: str) -> int:

@@ -151,7 +151,7 @@ async def _write(context: Context, fact: PoolDefined | PoolRemoved, wait: float)
     if answer is None:
         return JSONResponse(told, 202, {"Log-Position": position})
     if answer.code not in IN_EFFECT:
-        status = 409 if answer.code == Code.WRONG_CELL else 422
+        status = 409 if answer.code in (Code.WRONG_CELL, Code.POOL_IN_USE) else 422
         raise Problem(status, answer.code, answer.message, position=position)
     await run_in_threadpool(context.append_to_others, fact, fact.path)
     return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, {"Log-Position": position})

@@ -8,7 +8,7 @@ import pytest
 import paceline
 from paceline.cli import progress
 from paceline.client.client import Client
-from paceline.client.errors import NotAuthorised, NotFound, Refused, TimedOut, Unavailable, Unreachable
+from paceline.client.errors import NotAuthorised, NotFound, Refused, TimedOut, Unavailable, Unreachable, WrongToken
 from paceline.services.settings import AgentPart, ViewsPart, for_up, load
 from tests.paceline.fake import FakeCell, job, running
 
@@ -38,6 +38,17 @@ def test_the_token_of_a_folder_goes_to_no_other_server(cell, tmp_path):
     cell.answer("GET", "/v1/cell", {"cell": 0})
     Client(cell.address, data=tmp_path).cell()
     assert "authorization" not in cell.asked[0].headers
+
+
+@pytest.mark.parametrize(("token", "told"), [("schlüssel", "character 5 of 9 is U.00FC"), ("a\nb", "U\\+000A")])
+def test_a_token_that_no_cell_has_is_told_before_it_is_sent(cell, tmp_path, token, told):
+    with pytest.raises(WrongToken, match=told):
+        Client(cell.address, token)
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": cell.address, "kafka": ""}))
+    (tmp_path / "token").write_text("schlüssel", encoding="latin-1")
+    with pytest.raises(WrongToken, match="printable ASCII"):
+        Client(data=tmp_path)
+    assert cell.asked == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])

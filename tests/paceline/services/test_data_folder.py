@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.services.data_folder import prepare
 from paceline.services.settings import UpSettings
 from paceline.services.up import run_up
 
@@ -78,3 +79,10 @@ def test_tasks_have_the_umask_that_was_given_and_what_the_cell_writes_is_its_own
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "data")], capture_output=True, check=True)
     assert done.stdout == b"0o27\n"
     assert (tmp_path / "data/token").stat().st_mode & 0o077 == 0
+
+
+def test_a_token_that_no_header_can_carry_is_said_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert prepare(tmp_path)
+    (tmp_path / "token").write_text("schlüssel")
+    assert run_up(settings(tmp_path)) == 1
+    assert "character 5 of 9 is U+00FC. Choose another." in capsys.readouterr().err

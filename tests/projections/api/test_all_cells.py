@@ -77,6 +77,13 @@ def two(tmp_path: Path) -> Iterator[Two]:
         each.close()
 
 
+def test_parameters_are_known_to_a_server_of_several_cells_too(two):
+    for path in ("/v1/jobs?pol=/p0", "/v1/jobs/a?pol=/p0", "/v1/pools?pol=/p0", "/v1/cell?pol=1", "/readyz?pol"):
+        assert two.refused(two.client.get(path), 422, "UNKNOWN_PARAMETER")["errors"][0]["pointer"] == "/query/pol"
+    two.refused(two.client.post("/v1/job-plans?pol=1", json={}), 422, "UNKNOWN_PARAMETER")
+    assert two.get("/v1/jobs?cell=1&pool=/p1")["jobs"] == []
+
+
 def test_a_job_goes_to_the_cell_of_its_pool(two):
     for number in (0, 1):
         answer = two.submit(f"j{number}", f"/p{number}")

@@ -320,6 +320,7 @@ def test_writes_need_the_token_and_json(api):
         ("", "none was given"),
         (TOKEN, "is wrong"),
         ("Bearer x", "is wrong"),
+        ("Bearer schlüssel".encode(), "character 5 of 9 is U+00FC"),
     ):
         refused = api.client.post("/v1/jobs", json=SPEC, headers={"Authorization": wrong})
         assert told in api.problem(refused, 401, "TOKEN_NEEDED")["detail"]
@@ -327,6 +328,29 @@ def test_writes_need_the_token_and_json(api):
         assert planned.status_code != 401, "a plan writes nothing"
     assert refused.headers["www-authenticate"] == "Bearer"
     assert api.cell.log.bounds("paceline.jobs")[1] == 0
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
+def test_the_word_before_the_token_may_be_written_in_any_case(api, scheme):
+    api.pool()
+    assert api.client.post("/v1/jobs", json=SPEC, headers={"Authorization": f"{scheme} {TOKEN}"}).status_code == 202
+
+
+def test_a_parameter_that_a_route_does_not_have_is_refused_with_the_nearest(api):
+    api.pool()
+    for path, told in (
+        ("/v1/jobs?pol=/p", "no parameter pol; did you mean pool?"),
+        ("/v1/jobs?state=RUNNING&page-size=3", "no parameter page-size; did you mean page_size?"),
+        ("/v1/hosts?colour=red", "no parameter colour; there are at, cell, page_size, page_token"),
+        ("/livez?x", "no parameter x; there are at, cell"),
+    ):
+        body = api.problem(api.client.get(path), 422, "UNKNOWN_PARAMETER")
+        assert (body["detail"], body["errors"][0]["message"]) == (told, "no such parameter")
+    refused = api.client.post("/v1/jobs?dryrun=true", json=SPEC)
+    assert "did you mean dry_run?" in api.problem(refused, 422, "UNKNOWN_PARAMETER")["detail"]
+    assert api.cell.log.bounds("paceline.jobs")[1] == 0, "a misspelt dry run submits nothing"
+    for path in ("/v1/jobs?cell=0", "/v1/jobs?pool=/p&label=a:b&label=c:d", "/livez?cell=0&at=now", "/v1/cell?cell=0"):
+        assert api.client.get(path).status_code == 200, path
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:7400", "127.0.0.1.evil.example", "", "[", "10.0.0.1"])
@@ -402,20 +426,23 @@ def test_a_stop_of_nothing_and_a_strange_stop_are_refused(api):
 
 def test_a_pool_is_defined_refused_and_removed(api):
     def says(at, event):
-        code = "INVALID_POOL" if event.path == "/x/y" else "DONE"
+        code = {"/x/y": "INVALID_POOL", "/used": "POOL_IN_USE"}.get(event.path, "DONE")
         return (PoolAnswered(path=event.path, pools_offset=at, command_id=event.command_id, code=code, message="m"),)
 
+    api.pool("/used")
+    api.pool("/used/below")
     assert api.client.put("/v1/pools/early", json={}).status_code == 202
     api.answer("paceline.pools", "entitlement", says)
     done = api.client.put("/v1/pools/maps/tiles?wait=30s", json={"reservation": {"cpu": 4}, "share": 2})
     assert (done.status_code, done.json()["code"]) == (200, "DONE")
-    assert done.headers["log-position"] == done.json()["position"] == "paceline.pools:1"
+    assert done.headers["log-position"] == done.json()["position"] == "paceline.pools:3"
     fact = last(api, "paceline.pools")
     assert isinstance(fact, PoolDefined)
     assert (fact.path, fact.reservation.get("cpu", 0), fact.share_default) == ("/maps/tiles", 4000, 2)
     assert api.get("/v1/pools/maps/tiles")["reservation"]["cpu"] == 4
     refused = api.client.put("/v1/pools/x/y?wait=30s", json={})
-    assert api.problem(refused, 422, "INVALID_POOL")["position"] == "paceline.pools:2"
+    assert api.problem(refused, 422, "INVALID_POOL")["position"] == "paceline.pools:4"
+    api.problem(api.client.delete("/v1/pools/used?wait=30s"), 409, "POOL_IN_USE")
     assert api.client.delete("/v1/pools/maps/tiles?wait=30s").status_code == 200
     assert isinstance(last(api, "paceline.pools"), PoolRemoved)
     api.problem(api.client.get("/v1/pools/maps/tiles"), 404, "NOT_FOUND")
