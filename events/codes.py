@@ -261,6 +261,8 @@ class Code(StrEnum):
     """The job is held: tasks that wait stay where they are until a user releases it."""
     MAX_RUNNING = "MAX_RUNNING"
     """As many tasks of the job are queued or run as may at a time (`max_running`)."""
+    STARTS_IN_ORDER = "STARTS_IN_ORDER"
+    """Tasks of a stateful job wait until the one before each of them is available."""
     RUN_FAILED = "RUN_FAILED"
     """A run failed, and no retry is left."""
     CRASH_LOOP = "CRASH_LOOP"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
@@ -16,6 +16,7 @@ _KIB: dict[str, int] = {"KiB": 1, "MiB": 1 << 10, "GiB": 1 << 20}
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 NEVER = "never"
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([KMGT]?)(i?b?)", re.IGNORECASE)
 
 
 def _whole(number: str, factor: int, what: str) -> int:
@@ -45,9 +46,24 @@ def _parser(units: dict[str, int], bare: int | None, what: str) -> Callable[[Any
             factor = (units.get(match[2]) or (bare if not match[2] else None)) if match else None
             if match and factor:
                 return _whole(match[1], factor, what)
-        raise PydanticCustomError("quantity", "{what}", {"what": what})
+        raise PydanticCustomError("quantity", "{what}", {"what": what + _size_meant(value, units)})
 
     return parse
+
+
+def _size_meant(value: Any, units: dict[str, int]) -> str:
+    """A hint at the unit for a size in another one, or in none; empty: it is no size."""
+    match = None if isinstance(value, bool) or "MiB" not in units else _SIZE.fullmatch(str(value))
+    if match is None:
+        return ""
+    number, letter = match[1], match[2].upper()
+    if not letter:
+        return f"; {value} has no unit, write {number}MiB or {number}GiB"
+    if f"{letter}iB" not in units:
+        return ""
+    exact = Decimal(number) * 1000 ** (1 + "KMGT".index(letter)) / (1 << 20)
+    other = f" or {exact.to_integral_value(ROUND_CEILING)}MiB" if letter in "GT" and match[3].upper() == "B" else ""
+    return f"; {value} isn't known, write {number}{letter}iB{other}"
 
 
 def write_milli(value: int) -> int | float:

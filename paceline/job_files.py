@@ -24,6 +24,7 @@ from paceline.client.json_type import Json
 
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
+_STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[\]}])')
 FILE_BYTES_MAX = 64 * 1024 * 1024
 
 M = TypeVar("M", bound=BaseModel)
@@ -47,10 +48,12 @@ class PoolFile(NamedTuple):
 
 
 def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None = None) -> list[JobFile]:
-    """The jobs of files, folders or standard input. A job without an id gets one from the name of its file. Raises
-    `Faults`: all that is wrong, unknown pools too where `pools` can tell which there are.
+    """The jobs of files, folders or standard input, each a document or an item of a list. A job without an id gets one
+    from the name of its file. Raises `Faults`: all that is wrong, unknown pools too where `pools` can tell which there
+    are.
     """
-    documents, faults = _documents(sources)
+    wholes, faults = _documents(sources)
+    documents = [each for whole in wholes for each in _items(whole)]
     jobs: list[JobFile] = []
     used: dict[str, str] = {}
     for document in documents:
@@ -155,8 +158,19 @@ def _documents(sources: Sequence[str]) -> tuple[list[Document], list[Fault]]:
     documents: list[Document] = []
     faults: list[Fault] = []
     for name, text in _texts(sources, faults):
+        if name.endswith(".json"):
+            faults += _trailing_commas(name, text)
         documents += parse(name, text, faults.append)
     return documents, faults
+
+
+def _trailing_commas(name: str, text: str) -> Iterator[Fault]:
+    """YAML takes a comma at the end of a list or of an object, JSON doesn't."""
+    for match in _STRING_OR_TRAILING_COMMA.finditer(text):
+        if match[0] == ",":
+            before = text[: match.start()]
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            yield Fault(name, line, column, "JSON takes no comma after the last item")
 
 
 def _texts(sources: Sequence[str], faults: list[Fault]) -> Iterator[tuple[str, str]]:

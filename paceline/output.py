@@ -146,7 +146,8 @@ def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = 
     columns = [_column(columns, name, "--columns") for name in shape.columns] or [
         column for column in columns if not column.on_request
     ]
-    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=shape.header)
+    bold = "" if os.environ.get("NO_COLOR") else "bold"
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=bold, show_header=shape.header)
     for column in columns:
         out.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
     for row in rows:

@@ -26,19 +26,20 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """Silence after which the bound per minute no longer protects a host."""
 
     host_removed_after_ms: int | None = None
-    """How long a host that was given up is remembered; after that it is removed."""
+    """How long a host that was declared lost is remembered; after that it is removed."""
 
     placement_patience_ms: int | None = None
     """How long placement keeps borrowed work that finds no place."""
 
     return_backoff_ms: int | None = None
-    """First back-off of a shape of which borrowed work was returned to its pool; doubles."""
+    """How long work on borrowed capacity that found no host is left alone before it is tried again; doubles each time.
+    """
 
     return_backoff_max_ms: int | None = None
     """Longest back-off."""
 
     restart_backoff_ms: int | None = None
-    """First back-off before a stateless task runs again; doubles."""
+    """How long a stateless task that failed waits before it runs again; doubles each time."""
 
     restart_backoff_max_ms: int | None = None
     """Longest back-off before a stateless task runs again."""
@@ -56,7 +57,7 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """How long what others left is kept for the gang they left for."""
 
     defer_for_ms: int | None = None
-    """How long a run isn't asked again after sla deferred its preemption."""
+    """How long a run is left alone after its SLA didn't allow its preemption."""
 
     settle_ms: int | None = None
     """How long after it was preempted a task has no right to preempt others."""
@@ -68,7 +69,7 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """How often a task is preempted in an hour at most, but for pools below their reservation."""
 
     credit_time_ms: int | None = None
-    """A turn costs what the gang needs beyond the share of its pool, for so long."""
+    """How much credit a turn costs: what the gang needs beyond the share of its pool, times this time."""
 
     turn_for_ms: int | None = None
     """The slice: how long a run on a turn, or one larger than what its pool holds above its entitlement, is protected;

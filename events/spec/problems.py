@@ -9,17 +9,44 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from events.instance_ranges import PATTERN
-from events.spec.job import JobSpec
+from events.spec.job import ID_PATTERN, POOL_PATTERN, JobSpec
 from events.spec.ports import NAME_ALONE, WITH_NUMBER
 from events.words import plural
 
+PATTERNS = {
+    PATTERN: 'must be instances such as "0-9,12"',
+    ID_PATTERN: "must be 1 to 128 of a-z, 0-9, dot, dash and underscore, and begin with a letter or digit",
+    POOL_PATTERN: "must be a path such as /maps/tiles: 1 to 8 names, each of 1 to 64 letters, digits, dots, dashes "
+    "and underscores, which begins with a letter or digit",
+}
+"""Patterns of strings in words."""
 UNNAMED = ("[key]", NAME_ALONE, WITH_NUMBER)
 """Parts of the place of an error that no user has written."""
 
 
 def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
     """All that is wrong with a value of a model: JSON pointer and message. `model`: where it isn't a job."""
-    return [(_pointer(detail["loc"]), _message(model or JobSpec, detail)) for detail in error.errors(include_url=False)]
+    details = error.errors(include_url=False)
+    misspelt = {(*place, name) for place, name in (_meant(model or JobSpec, each) for each in details) if name}
+    return [
+        (_pointer(each["loc"]), _message(model or JobSpec, each))
+        for each in details
+        if each["loc"] not in misspelt or not _is_left_out(model or JobSpec, each)
+    ]
+
+
+def _meant(model: type[BaseModel], detail: Any) -> tuple[tuple[int | str, ...], str]:
+    """The place of a field that isn't known, and the field that was probably meant; empty: none."""
+    if detail["type"] != "extra_forbidden":
+        return (), ""
+    place = detail["loc"][:-1]
+    return place, _nearest(detail["loc"][-1], _names_at(model, place))
+
+
+def _is_left_out(model: type[BaseModel], detail: Any) -> bool:
+    """Whether what is wrong with a field is that it isn't there."""
+    field = _model_at(model, detail["loc"][:-1]).model_fields[detail["loc"][-1]]
+    return bool(detail["type"] == "missing" or detail["input"] == field.get_default(call_default_factory=True))
 
 
 def _pointer(loc: tuple[int | str, ...]) -> str:
@@ -34,8 +61,8 @@ def _message(model: type[BaseModel], detail: Any) -> str:
         return f"must be a list, such as {json.dumps(detail['input'].split())}"
     if (least := detail.get("ctx", {}).get("min_length")) is not None and detail["type"] == "too_short":
         return f"must have at least {plural(least, 'item')}, or be left out"
-    if detail["type"] == "string_pattern_mismatch" and detail["ctx"]["pattern"] == PATTERN:
-        return 'must be instances such as "0-9,12"'
+    if detail["type"] == "string_pattern_mismatch" and detail["ctx"]["pattern"] in PATTERNS:
+        return PATTERNS[detail["ctx"]["pattern"]] + _as_id(detail)
     if detail["type"] != "extra_forbidden":
         text: str = detail["msg"]
         for prefix, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
@@ -54,13 +81,25 @@ def _nearest(name: object, names: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)), "")
 
 
+def _as_id(detail: Any) -> str:
+    """The id that is nearest to what was written instead; empty: none is."""
+    if detail["ctx"]["pattern"] != ID_PATTERN:
+        return ""
+    nearest = re.sub("[^a-z0-9._-]+", "-", detail["input"].lower()).strip("-._")[:128]
+    return f"; write {nearest}" if nearest else ""
+
+
 def _names_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     """The names of the fields at a place in a spec."""
+    return list(_model_at(model, loc).model_fields)
+
+
+def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
     for part in loc:
         field = model.model_fields.get(str(part))
         if field is not None:
             model = next(_models_in(field.annotation))
-    return list(model.model_fields)
+    return model
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

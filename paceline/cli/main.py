@@ -3,38 +3,46 @@
 import errno
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
 from paceline import __version__
+from paceline.cli.groups import LazyGroup
 from paceline.client.errors import PacelineError
 
-COMMANDS = {
-    "up": "Run a cell in this process.",
-    "down": "Stop the cell that runs on a data folder.",
-    "ui": "Open the web UI of a cell in a browser.",
-    "job": "Submit, follow, update and stop jobs.",
-    "pool": "Define and inspect pools.",
-    "host": "Inspect hosts; confirm a loss.",
-    "volume": "Inspect and remove the data that tasks keep on hosts.",
-    "secret": "Keep passwords and keys for jobs.",
-    "usage": "Show what runs asked for and used.",
-    "cell": "Check cell health.",
-    "log": "Follow, verify, bisect and archive the log.",
-    "snapshot": "Back up and restore state stores.",
-    "admin": "Maintenance commands.",
-    "agent": "Run the agent of this machine.",
-    "processor": "Run one state machine (processor) of a cell.",
-    "projector": "Maintain the views in a process of its own.",
-    "api": "Serve the HTTP API in a process of its own.",
-    "gateway": "Serve agents in a process of its own.",
-    "fanout": "Publish each decision as a separate message.",
-    "simulate": "Run a scenario or a trace in virtual time.",
-    "demo": "Run an end-to-end demo.",
-    "completion": "Print the completion script of a shell.",
+SECTIONS = {
+    "Use": {
+        "job": "Submit, follow, update and stop jobs.",
+        "pool": "Define and inspect pools.",
+        "secret": "Keep passwords and keys for jobs.",
+        "usage": "Show what runs asked for and used.",
+        "ui": "Open the web UI of a cell in a browser.",
+    },
+    "Look after": {
+        "host": "Inspect hosts; confirm a loss.",
+        "volume": "Inspect and remove the data that tasks keep on hosts.",
+        "cell": "Check cell health.",
+        "log": "Follow, verify, bisect and archive the log.",
+        "snapshot": "Back up and restore state stores.",
+        "admin": "Maintenance commands.",
+    },
+    "Run": {
+        "up": "Run a cell in this process.",
+        "down": "Stop the cell that runs on a data folder.",
+        "agent": "Run the agent of this machine.",
+        "processor": "Run one state machine (processor) of a cell.",
+        "projector": "Maintain the views in a process of its own.",
+        "api": "Serve the HTTP API in a process of its own.",
+        "gateway": "Serve agents in a process of its own.",
+        "fanout": "Publish each decision as a separate message.",
+    },
+    "Other": {
+        "simulate": "Run a scenario or a trace in virtual time.",
+        "demo": "Run an end-to-end demo.",
+        "completion": "Print the completion script of a shell.",
+    },
 }
 EPILOG = """\b
 Exit codes:
@@ -53,43 +61,19 @@ Exit codes:
   9    the token is wrong, or doesn't permit it
   124  --timeout has passed
   130  interrupted; jobs keep running
+
+\b
+Environment, where no option says otherwise:
+  PACELINE_SERVER  address of the API (--server)
+  PACELINE_TOKEN   token of the cell (--token)
+  PACELINE_DATA    data folder of the cell (--data)
+  NO_COLOR         if set, no colours and no bold
 """
-
-
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they run; their lines of help stand here."""
-
-    def __init__(self, *args: Any, lines: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lines = lines
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
-        return list(self.lines)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name; the plural is taken too."""
-        name = cmd_name if cmd_name in self.lines else cmd_name.removesuffix("s")
-        if name not in self.lines:
-            return None
-        from paceline.services.processes import PROCESS_COMMANDS
-
-        if name in PROCESS_COMMANDS:
-            from paceline.cli.commands.processes import process_command
-
-            return process_command(name)
-        command: click.Command = getattr(import_module(f"paceline.cli.commands.{name}"), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands for the page of help."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self.lines.items()))
 
 
 @click.group(
     cls=LazyGroup,
-    lines=COMMANDS,
+    sections=SECTIONS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

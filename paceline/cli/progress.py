@@ -21,6 +21,8 @@ SILENCE_NOTE_S = 3.0
 BAR = 30
 STOPPED = "stopped"
 """The goal of a command that waits for a job that it has stopped."""
+IN_ORDER = "STARTS_IN_ORDER"
+"""The code of a stateful job whose tasks wait for the one before: none of them has failed."""
 CODE_FAILED, CODE_STOPPED, CODE_RUN_LIMIT = 1, 7, 8
 CODES = (CODE_FAILED, CODE_RUN_LIMIT, CODE_STOPPED)
 """Exit codes in the order in which they count: of several jobs the first that one has."""
@@ -180,7 +182,9 @@ def counts(job: Job) -> str:
     tasks = job.get("tasks") or {}
     finished = sum(tasks.get(state, 0) for state in ("succeeded", "failed", "killed"))
     parts = [f"{finished}/{sum(tasks.values())} ended"]
-    parts += [f"{count} {state}" for state, count in tasks.items() if count and state != "succeeded"]
+    reason = job.get("reason")
+    names = {"backoff": "waiting their turn"} if reason and reason["code"] == IN_ORDER else {}
+    parts += [f"{count} {names.get(state, state)}" for state, count in tasks.items() if count and state != "succeeded"]
     return " · ".join(parts)
 
 

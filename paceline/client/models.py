@@ -200,6 +200,8 @@ class HistoryEntry(TypedDict):
     round: int | None
     index: int | None
     event: str
+    text: str
+    """A sentence about what happened."""
     detail: Json
 
 

@@ -18,7 +18,10 @@ def code_of(job: JobRow, failure: Failure | None) -> Code:
         return Code.HELD
     if 0 < job.max_running <= in_use(job):
         return Code.MAX_RUNNING
-    lasts = failure is not None and failure.waits and failure.lasts
+    fails = failure is not None and failure.waits
+    if job.kind == "stateful" and not fails:
+        return Code.STARTS_IN_ORDER
+    lasts = fails and failure is not None and failure.lasts
     return Code.CRASH_LOOP if lasts and job.kind != "batch" else Code.BACKOFF
 
 
@@ -36,6 +39,8 @@ def of_backoff(job: JobRow, failure: Failure | None) -> Reason | None:
         reason = _of_held(job)
     elif code == Code.MAX_RUNNING:
         reason = _of_room(job)
+    elif code == Code.STARTS_IN_ORDER:
+        reason = of_code(code, "lifecycle", counted(job.backoff))
     else:
         reason = _of_failure(job, failure, code)
     return reason._replace(tasks=job.backoff, numbers={"tasks": job.backoff})
@@ -52,11 +57,13 @@ def _of_room(job: JobRow) -> Reason:
 
 def _of_failure(job: JobRow, failure: Failure | None, code: Code) -> Reason:
     reason = of_code(Code.BACKOFF, "lifecycle", counted(job.backoff))
-    text = f"{reason.text}, or for the one before to be available" if job.kind == "stateful" else reason.text
+    text = reason.text
     if failure is None or not failure.waits:
         return reason._replace(text=text, remedy=again(job.backoff))
     how = words_of(failure)
     how += f", its failure {failure.attempts} in a row" * (failure.attempts > 1)
+    if job.kind == "stateful" and (behind := job.backoff - 1):
+        text = f"1 task waits before it is tried again, {count_tasks(behind)} for the one before to be up"
     then = f"it is tried again at {at(failure.due_ms)}" if failure.due_ms else again(1).change
     if code != Code.CRASH_LOOP:
         change = then if job.backoff == 1 else again(2).change

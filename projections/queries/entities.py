@@ -24,6 +24,8 @@ from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
 from projections.queries.sentences import amounts
+from projections.queries.story_jobs import line_of
+from projections.queries.story_parts import text_of
 from projections.queries.strategies import strategy_of_job
 from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
@@ -150,7 +152,7 @@ def history_page(
     items: list[HistoryEntry] = []
     units = kinds_of(connection).units
     for entry, detail in page.rows:
-        topic = ALL[entry.topic]
+        topic, fields = ALL[entry.topic], _in_units(detail, units)
         items.append(
             {
                 "position": f"{topic.name}:{entry.offset}",
@@ -159,7 +161,8 @@ def history_page(
                 "round": entry.round if topic.machine else None,
                 "index": entry.place if topic.machine else None,
                 "event": entry.event,
-                "detail": _in_units(detail, units),
+                "text": text_of(line_of(entry.event, fields)),
+                "detail": fields,
             }
         )
     return Page(items, list(page.rows[-1][0][:5]) if page.more else None)

@@ -24,7 +24,7 @@ from projections.views import tables
 from projections.views.rows import PoolRow, amounts_in
 from projections.views.sharing_rows import TurnRow
 
-STALE = "what pools may use is being counted anew after a change; ask again in a moment"
+STALE = "what pools may use is being computed after a change, which takes seconds; ask again then"
 
 
 def entitlement_json(connection: Connection, cell: int, path: str) -> Entitlement:

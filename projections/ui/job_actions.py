@@ -81,7 +81,7 @@ JOB_ACTIONS = (
               "Running tasks get SIGTERM and the grace time of their job; waiting tasks never run.", danger=True,
               fields=("instances",)),
     JobAction("delete", "Delete", (_ACCEPTED, _ENDED),
-              "The job is forgotten with its versions; its records stay in the log.", danger=True),
+              "The job is deleted with its versions; its history stays in the log.", danger=True),
 )  # fmt: skip
 BY_NAME = {action.name: action for action in JOB_ACTIONS}
 

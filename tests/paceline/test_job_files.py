@@ -50,12 +50,13 @@ gang:
   min: 3
 """
     assert faults(tmp_path, text) == [
-        "job.yaml:1:1: /pool: must match pattern '^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$'",
-        "job.yaml:1:1: /command: must name a program",
+        "job.yaml:1:1: /pool: must be a path such as /maps/tiles: 1 to 8 names, each of 1 to 64 letters, digits, dots, "
+        "dashes and underscores, which begins with a letter or digit",
         "job.yaml:2:1: /comand: is not a known field; did you mean command?",
         "job.yaml:3:1: /instances: must be a valid integer",
         "job.yaml:6:3: /resources/memroy: is not a known field; did you mean memory?",
-        'job.yaml:7:3: /resources/disk: must be a size with a unit, such as "64MiB" or "2GiB"',
+        'job.yaml:7:3: /resources/disk: must be a size with a unit, such as "64MiB" or "2GiB"; '
+        "10 has no unit, write 10MiB or 10GiB",
         "job.yaml:11:1: /pool: stands twice, first at line 9",
         "job.yaml:13:3: /gang/min: is 3, the job has 1 instances",
     ]
@@ -64,8 +65,64 @@ gang:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("pol: /a\ncommand: [x]\n", ["1:1: /pol: is not a known field; did you mean pool?"]),
+        ("pool: /a\ncomand: [x]\n", ["2:1: /comand: is not a known field; did you mean command?"]),
+        (
+            'pool: /a\ncomand: [x]\ncommand: [""]\n',
+            ["2:1: /comand: is not a known field; did you mean command?", "3:1: /command: must name a program"],
+        ),
+        (
+            "pool: /a\ncommand: [x]\njob_id: Web Shop\n",
+            [
+                "3:1: /job_id: must be 1 to 128 of a-z, 0-9, dot, dash and underscore, and begin with a letter or "
+                "digit; write web-shop"
+            ],
+        ),
+    ],
+)
+def test_a_typo_is_told_once_and_how_it_is_written(tmp_path, text, said):
+    assert faults(tmp_path, text) == [f"job.yaml:{line}" for line in said]
+
+
+@pytest.mark.parametrize(
+    ("size", "hint"),
+    [
+        ("1GB", "; 1GB isn't known, write 1GiB or 954MiB"),
+        ("1.5g", "; 1.5g isn't known, write 1.5GiB"),
+        ("512Mi", "; 512Mi isn't known, write 512MiB"),
+        ("512", "; 512 has no unit, write 512MiB or 512GiB"),
+        ("64KB", ""),
+        ("much", ""),
+    ],
+)
+def test_a_size_in_another_unit_is_told_how_it_is_written(tmp_path, size, hint):
+    [line] = faults(tmp_path, f"{GOOD}resources: {{memory: {size}}}\n")
+    assert line.partition('"2GiB"')[2] == hint
+
+
+def test_a_list_holds_several_jobs(tmp_path):
+    (tmp_path / "jobs.json").write_text('[{"job_id": "a", "pool": "/m", "command": ["x"]}, {"pool": "/m"}]')
+    with pytest.raises(Faults, match=r"jobs.json:1:51: /command: must name a program"):
+        read_jobs([str(tmp_path / "jobs.json")])
+    (tmp_path / "jobs.json").write_text('[{"job_id": "a", "pool": "/m", "command": [",]"]}]')
+    assert [job.job_id for job in read_jobs([str(tmp_path / "jobs.json")])] == ["a"]
+
+
+def test_json_ends_with_no_comma(tmp_path):
+    (tmp_path / "job.json").write_text('{"pool": "/m",\n "command": ["x,]",],\n}')
+    with pytest.raises(Faults) as caught:
+        read_jobs([str(tmp_path / "job.json")])
+    assert [line.partition("job.json:")[2] for line in caught.value.lines] == [
+        "2:19: JSON takes no comma after the last item",
+        "2:21: JSON takes no comma after the last item",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("pool: [\n", "job.yaml:2:1: expected the node content, but found '<stream end>'"),
-        ("- a\n- b\n", "job.yaml:1:1: must be a mapping of fields"),
+        ("- a\n", "job.yaml:1:3: must be a mapping of fields"),
         ("just text\n", "job.yaml:1:1: must be a mapping of fields"),
         ("a: !!python/object:os.system x\n", "job.yaml:1:4: the tag tag:yaml.org,2002:python/object:os.system"),
         ("? [a]\n: b\n", "job.yaml:1:3: the name of a field must be text"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paceline.cli.commands.common import data_option, examples, log_options
+from paceline.cli.groups import CommandGroup
 from paceline.client.json_type import Json
 from paceline.output import note, say
 
@@ -19,7 +20,7 @@ VIEWS = "views.sqlite"
 NOTE_SECONDS = 1.0
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def admin() -> None:
     """Maintenance commands."""
 

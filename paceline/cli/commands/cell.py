@@ -10,6 +10,7 @@ from paceline.cli.commands import cell_settings
 from paceline.cli.commands.common import data_option, examples, kafka_options, report_option
 from paceline.cli.commands.process_options import show as show_settings
 from paceline.cli.commands.process_options import show_config_option
+from paceline.cli.groups import CommandGroup
 from paceline.output import Column, say, show, span, table
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 HASH_CHARACTERS = 12
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cell() -> None:
     """Check cell health; show and change the settings of a cell."""
 

@@ -21,6 +21,7 @@ from paceline.cli.commands.common import (
     with_client,
 )
 from paceline.cli.commands.top import host_top
+from paceline.cli.groups import CommandGroup
 from paceline.output import Column, TableOptions, ahead, cores, facts, gib, note, other_columns, say, show, table, words
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def host() -> None:
     """Inspect hosts; confirm a loss; remove a host that has left; clear a suspected one; taint one."""
 

@@ -31,6 +31,7 @@ from paceline.cli.commands.common import (
 from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT, check_timeout
 from paceline.cli.commands.job_explain import explain
 from paceline.cli.commands.job_views import print_history, print_job, print_runs, print_tasks, print_throttled
+from paceline.cli.groups import CommandGroup
 from paceline.cli.progress import wait_and_report
 from paceline.client.errors import PacelineError
 from paceline.client.models import FAILED, GOALS, KILLED
@@ -59,7 +60,7 @@ class NotPlaced(PacelineError):
     exit_code = 3
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def job() -> None:
     """Submit, follow, explain, update, change and stop jobs."""
 

@@ -89,10 +89,11 @@ def refused(job_id: str, error: Exception) -> str:
 
 
 def act_on_each(
-    ids: Collection[str], form: str, otherwise: str, call: Callable[[str], "JobAnswer"]
+    ids: Collection[str], form: str, otherwise: str, call: Callable[[str], "JobAnswer"], done: str = ""
 ) -> tuple[dict[str, "JobAnswer"], int]:
-    """Gives a command to each of several jobs, also after one has refused it, and shows what each says. Returns the
-    answers of those that took it, and the exit code: that of the first refusal.
+    """Gives a command to each of several jobs, also after one has refused it, and shows what each says; `done`: what is
+    said instead of a job that took it. Returns the answers of those that took it, and the exit code: that of the first
+    refusal.
     """
     from paceline.client.errors import NotFound, Refused
 
@@ -106,7 +107,8 @@ def act_on_each(
                 note(f"paceline: {refused(each, error)}")
                 code = code or error.exit_code
                 continue
-            report(answer, each, told(each, answer, otherwise))
+            own = f"job {each} {done}" if done and answer.get("code") == "DONE" else ""
+            report(answer, each, own or told(each, answer, otherwise))
     return answer_by_id, code
 
 
@@ -206,7 +208,8 @@ def delete(client: "Client", ids: tuple[str, ...], force: bool, extras: "Said", 
     Volumes of their tasks stay on the hosts until they are removed by `paceline volume remove`.
     """
     otherwise = "is being deleted" if force else "is deleted"
-    return act_on_each(ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **extras))[1]
+    done = f"is deleted{' once its tasks have stopped' if force else ''}; its history stays in the log"
+    return act_on_each(ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **extras), done)[1]
 
 
 @click.command(

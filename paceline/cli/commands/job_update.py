@@ -91,10 +91,10 @@ def update(
     timeout: float | None,
     form: str,
 ) -> int:
-    """Give jobs another specification: an update takes their instances to it, in batches.
+    """Update jobs to a new specification, a batch of instances at a time.
 
     FILE holds jobs as for `job submit`, whole, each with its `job_id`. With the ID of a job, its present specification
-    is taken, changed by the options. Options go before what the file says under `update`.
+    is taken, changed by the options. Options override `update` in the file.
     """
     check_timeout(waits, timeout)
     policy = {
@@ -229,17 +229,17 @@ def restart(
 pause = action(
     "pause",
     "pauses",
-    "Pause the update of jobs: instances being updated go on, no more are begun.",
+    "Pause a rolling update: no further instance is updated.",
     "has its update paused",
     'paceline job pause web --reason "errors in the log"',
 )
 resume = action(
-    "resume", "resumes", "Let the paused update of jobs go on.", "has its update going on", "paceline job resume web"
+    "resume", "resumes", "Resume a paused rolling update.", "has its update going on", "paceline job resume web"
 )
 abort = action(
     "abort",
     "aborts",
-    "End the update of jobs: updated instances stay updated, the others stay as they are.",
+    "End a rolling update: updated instances stay updated, the others stay as they are.",
     "has its update aborted",
     "paceline job abort web",
 )

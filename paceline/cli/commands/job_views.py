@@ -303,7 +303,8 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
             Column("WHO", lambda each: each["machine"] or SPEAKERS.get(each["position"].rpartition(":")[0])),
             Column("ROUND", lambda each: each["round"], right=True),
             Column("EVENT", lambda each: each["event"]),
-            Column("DETAIL", lambda each: words(_readable(each["detail"], zone))),
+            Column("WHAT", lambda each: each["text"]),
+            Column("DETAIL", lambda each: words(_readable(each["detail"], zone)), on_request=True),
         ],
         shape,
     )
@@ -323,7 +324,7 @@ def _ranged(rows: "list[HistoryEntry]") -> "Iterator[HistoryEntry]":
                 detail[name] = sum(each["detail"][name] for each in same)
             elif name not in _OF_ONE_ORDER:
                 detail[name] = list(value) if isinstance(value, dict) else value
-        yield {**same[0], "detail": detail}
+        yield {**same[0], "text": f"{same[0]['text']}; and {len(same) - 1} more orders like it", "detail": detail}
 
 
 def _alike(row: "HistoryEntry") -> "tuple[object, ...] | None":

@@ -23,6 +23,7 @@ from paceline.cli.commands.log_archive import archive
 from paceline.cli.commands.log_history import bisect, export, import_
 from paceline.cli.commands.log_verify import verify
 from paceline.cli.commands.log_why import why
+from paceline.cli.groups import CommandGroup
 from paceline.client.json_type import Json
 from paceline.output import Column, TableOptions, say, show, table, when, words
 
@@ -35,7 +36,7 @@ BATCH = 1000
 POLL_S = 0.5
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Follow, explain, verify, bisect and archive the log."""
 

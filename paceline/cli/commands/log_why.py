@@ -33,9 +33,9 @@ def why(client: "Client", subject: str, zone: str, form: str) -> None:
     """Show what led to a decision: the facts and decisions before it, over all machines.
 
     POSITION is a record, such as paceline.lifecycle:57, or a round, such as placement/round/812; /3 after either means
-    the decision with that index. Of a job, the decision behind its headline is explained. A link is recorded where the
-    decision carries the position of its cause or both name the same run. Others join records about the same entity: a
-    job, gang or instance. The newest input is what the machine had heard last: it came before and need not be a cause.
+    the decision with that index. Of a job, the decision behind its headline is explained. Links are *recorded*: the
+    log itself names the cause; *same entity*: both are about the same job, gang or instance: likely, not certain; or
+    *newest input*: the last thing that the machine knew before, maybe unrelated.
     """
     body = client.causes(subject)
     show(form, body, (each["position"] or "" for each in body["records"]), lambda: _print(body, zone))

@@ -18,6 +18,7 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.pool_views import print_entitlement, print_plan, print_queue, print_tree
+from paceline.cli.groups import CommandGroup
 from paceline.output import (
     Column,
     TableOptions,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from paceline.job_files import PoolFile
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def pool() -> None:
     """Define and inspect pools."""
 

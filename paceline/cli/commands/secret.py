@@ -14,6 +14,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
+from paceline.cli.groups import CommandGroup
 from paceline.output import Column, TableOptions, say, show, table
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ COLUMNS = [
 ]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def secret() -> None:
     """Keep passwords and keys for jobs.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli.commands.common import data_option, examples, log_options, report_option
+from paceline.cli.groups import CommandGroup
 from paceline.client.json_type import Json
 from paceline.output import Column, note, show, table
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def snapshot() -> None:
     """Back up and restore state stores.
 

@@ -18,6 +18,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
+from paceline.cli.groups import CommandGroup
 from paceline.client.errors import NotFound
 from paceline.output import Column, TableOptions, answers, show, table
 
@@ -36,7 +37,7 @@ COLUMNS = [
 ]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def volume() -> None:
     """Inspect and remove the volumes of stateful jobs."""
 

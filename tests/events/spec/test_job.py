@@ -101,7 +101,6 @@ def test_everything_wrong_is_said_at_once():
     assert set(found) == {
         "/job_id",
         "/pool",
-        "/command",
         "/comand",
         "/resources/cpu",
         "/resources/memory",

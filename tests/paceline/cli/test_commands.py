@@ -8,6 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from paceline import output
+from paceline.cli.progress import counts
 from tests.paceline.fake import job
 
 EXPLANATION = {
@@ -197,16 +198,20 @@ def test_the_runs_of_a_task(cli, cell):
 def test_the_history_of_a_job(cli, cell):
     events = [
         {"position": "paceline.jobs:0", "at": "2026-08-21T10:41:07.000Z", "machine": None, "round": None,
-         "index": None, "event": "JobSubmitted", "detail": {"pool": "/maps"}},
+         "index": None, "event": "JobSubmitted", "text": "submitted to /maps",
+         "detail": {"pool": "/maps"}},
         {"position": "paceline.lifecycle:1", "at": "2026-08-21T10:44:18.000Z", "machine": "lifecycle", "round": 3,
-         "index": 0, "event": "RunsOrdered", "detail": {"hosts": ["h1", "h2"], "run": 1, "cause": "", "x": None}},
+         "index": 0, "event": "RunsOrdered", "text": "2 runs ordered on h1, h2",
+         "detail": {"hosts": ["h1", "h2"], "run": 1, "cause": "", "x": None}},
     ]  # fmt: skip
     cell.answer("GET", "/v1/jobs/a/history", {"events": events, "next_page_token": ""})
     assert cli("job", "history", "a") == (0, """\
-AT         WHO        ROUND  EVENT         DETAIL
-3m12s ago  user           -  JobSubmitted  pool /maps
-1s ago     lifecycle      3  RunsOrdered   hosts h1 h2, run 1
+AT         WHO        ROUND  EVENT         WHAT
+3m12s ago  user           -  JobSubmitted  submitted to /maps
+1s ago     lifecycle      3  RunsOrdered   2 runs ordered on h1, h2
 """, "")  # fmt: skip
+    detail = cli("job", "history", "a", "--columns", "detail", "--no-header")[1]
+    assert detail.splitlines() == ["pool /maps", "hosts h1 h2, run 1"]
 
 
 def test_orders_of_a_round_that_are_alike_are_one_line_of_the_history(cli, cell):
@@ -214,6 +219,7 @@ def test_orders_of_a_round_that_are_alike_are_one_line_of_the_history(cli, cell)
         shared = {"order": number, "code": "BELOW_ENTITLEMENT", "for_job": "w", "for_pool": "/b"}
         return {"position": f"paceline.entitlement:{number}", "at": "2026-08-21T10:44:18.000Z",
                 "machine": "entitlement", "round": 3, "index": number, "event": "PreemptionsOrdered",
+                "text": "preempted",
                 "detail": {**shared, **detail}}  # fmt: skip
 
     lost = [order(number, tasks=1, from_pool="/a", ways=["GIVE"], instance=number, run=1) for number in range(1, 4)]
@@ -226,6 +232,23 @@ def test_orders_of_a_round_that_are_alike_are_one_line_of_the_history(cli, cell)
         "order 4, code BELOW_ENTITLEMENT, for_job w, for_pool /b, tasks 2, from_pool /a, ways OWN, instance 9, run 1",
         "until 2026-08-21T10:50:57Z",
     ]
+    what = cli("job", "history", "a", "--columns", "what", "--no-header")[1]
+    assert what.splitlines() == ["preempted; and 2 more orders like it", "preempted", "preempted"]
+
+
+def test_a_deleted_job_is_told_to_be_deleted(cli, cell):
+    answer = {"position": "paceline.jobs:1", "command_id": "c", "code": "DONE", "message": "the job is forgotten"}
+    cell.answer("DELETE", "/v1/jobs/a", answer)
+    assert cli("job", "delete", "a")[1] == "job a is deleted; its history stays in the log\n"
+    forced = cli("job", "delete", "a", "--force")[1]
+    assert forced == "job a is deleted once its tasks have stopped; its history stays in the log\n"
+
+
+def test_tasks_of_a_stateful_job_wait_their_turn(cli, cell):
+    waiting = {**job("a", state="PENDING"), "reason": {"code": "STARTS_IN_ORDER", "message": ""}}
+    waiting["tasks"] = {"ordered": 1, "backoff": 2}
+    assert counts(waiting) == "0/3 ended · 1 ordered · 2 waiting their turn"
+    assert counts({**waiting, "reason": None}) == "0/3 ended · 1 ordered · 2 backoff"
 
 
 def test_submitting_sends_what_was_written_and_says_what_to_do_next(cli, cell, tmp_path):

@@ -42,7 +42,7 @@ def test_version(cli):
     assert cli("--version") == (0, f"paceline {paceline.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", [*main.COMMANDS])
+@pytest.mark.parametrize("name", [*main.cli.lines])
 def test_each_command_is_there_with_its_line_of_help_and_examples(cli, name):
     code, out, _ = cli(name, "--help")
     assert code == 0
@@ -59,6 +59,32 @@ def test_the_exit_codes_stand_in_the_help(cli):
     out = cli("--help")[1]
     assert re.findall(r"^  +(\d+) ", out, re.M) == ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "124", "130"]
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_help_groups_the_commands_and_names_the_environment(cli):
+    out = cli("--help")[1]
+    titles = ["Options", "Use", "Look after", "Run", "Other"]
+    assert re.findall(r"^([A-Z][a-z ]+):$", out, re.M)[: len(titles)] == titles
+    assert re.findall(r"^    ([A-Z_]+) ", out, re.M) == [
+        "PACELINE_SERVER",
+        "PACELINE_TOKEN",
+        "PACELINE_DATA",
+        "NO_COLOR",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (["submit"], "No such command 'submit'. Did you mean `paceline job submit`?"),
+        (["jbo"], "No such command 'jbo'. Did you mean `paceline job`?"),
+        (["job", "lst"], "No such command 'lst'. Did you mean `paceline job list`?"),
+        (["frobnicate"], "No such command 'frobnicate'. `paceline -h` lists them."),
+    ],
+)
+def test_an_unknown_command_is_told_with_the_nearest(cli, args, hint):
+    code, _, err = cli(*args)
+    assert (code, hint in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_a_pool_says_line_by_line_how_what_it_may_use_came_about(api):
     found = api.get("/v1/entitlements/a")
     assert (found["lines"], found["note"]) == (
         {},
-        "what pools may use is being counted anew after a change; ask again in a moment",
+        "what pools may use is being computed after a change, which takes seconds; ask again then",
     )
 
 

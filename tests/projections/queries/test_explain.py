@@ -370,6 +370,20 @@ def test_the_failure_that_is_named_is_that_of_a_task_that_waits(api):
     assert told(api)[2] == "1 task waits before it is tried again; it is tried again by itself"
 
 
+def test_tasks_of_a_stateful_job_wait_for_the_one_before(api):
+    """They have never run: nothing is tried again."""
+    at = api.cell.submit("a", instances=3, kind="stateful")
+    answer, _ = accepted(job("a", instances=3, kind="stateful"), at)
+    api.cell.decide("lifecycle", replace(answer, kind="stateful"), queued("a", (0,), 1))
+    api.cell.decide("entitlement", admitted("a", (0, 1)))
+    [reason] = [each for each in why(api)["reasons"] if each["code"] == "STARTS_IN_ORDER"]
+    assert (reason["actor"], reason["tasks"]) == ("nobody, wait", 2)
+    assert reason["message"] == (
+        "2 tasks wait for the one before to be up (a stateful job starts in order); "
+        "each starts once the one before it is available"
+    )
+
+
 def test_tasks_wait_for_room_among_max_running(api):
     api.cell.host()
     at = api.cell.submit("a", instances=4, max_running=1)
@@ -394,7 +408,7 @@ def test_a_task_that_waits_for_its_host_says_for_which_and_until_when(waiting):
     assert told(waiting)[2].startswith(
         "2 tasks wait for the host where they ran, which is kept until 2023-11-14T22:14:20.000Z: task 0 for h17"
     )
-    assert told(waiting)[2].endswith("it goes there when the host is heard again, afterwards to any other")
+    assert told(waiting)[2].endswith("it goes there when the host is connected again, afterwards to any other")
 
 
 def test_admitted_work_without_a_place_says_what_placement_says_and_what_comes_next(waiting):
@@ -836,11 +850,11 @@ def test_a_task_of_one_host_is_told_from_when_on_others_leave_for_it(waiting):
     cell.decide("placement", unplaced("a", "BOUND_HOST_BUSY", **busy))
     assert told(waiting)[2] == (
         "2 tasks may run on h17 alone (lacks cpu); entitled since 2023-11-14T22:13:21.000Z; preemption is allowed from "
-        "2023-11-14T22:15:21.000Z on; it goes on when there is room on that host, and it is heard"
+        "2023-11-14T22:15:21.000Z on; it starts once that host has room and is connected"
     )
     cell.decide("placement", unplaced("a", "BOUND_HOST_BUSY", **{**busy, "hosts_by_reason": {"silent": 1}}))
     assert told(waiting)[2] == (
-        "2 tasks may run on h17 alone (is silent); it goes on when there is room on that host, and it is heard"
+        "2 tasks may run on h17 alone (is silent); it starts once that host has room and is connected"
     )
 
 
