@@ -1,6 +1,7 @@
 """Requests with `?at=`: answered by the same routes, over the views and the log of that moment."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
@@ -17,9 +18,10 @@ from projections.api.guards import AGENTS, READS
 from projections.api.moments import DESCRIBED, Asker, Making, Moment, Moments, Ready
 from projections.api.problems import Problem
 from projections.asked_values import whole_number
-from projections.queries.follow import write_cursor
+from projections.queries.follow import START, write_cursor
 
 EVENTS = "/v1/events"
+NO_SUCH_MOMENT = "NO_SUCH_MOMENT"
 AppOf = Callable[[Mapping[int, Context]], ASGIApp]
 
 
@@ -37,7 +39,7 @@ class AsOf:
         """Serves a request, as ASGI has it."""
         at = _moment_of(scope)
         if at is None:
-            await self._app(scope, receive, send)
+            await self._app(await self._from_since(scope), receive, send)
             return
         try:
             if scope["method"] not in READS:
@@ -57,6 +59,25 @@ class AsOf:
         if app is None:
             app = self._apps[ready] = self._app_of(ready.contexts)
         await app(_without_positions(scope), receive, _marked(ready.moment, send))
+
+    async def _from_since(self, scope: Scope) -> Scope:
+        """A request for the stream of events since a time, without a position, begins at that time; from the oldest
+        event on where there is nothing that old. What is no time is refused where the parameter is read.
+        """
+        if scope["type"] != "http" or scope["path"] != EVENTS or b"since=" not in scope["query_string"]:
+            return scope
+        request = Request(scope)
+        if request.query_params.get("from") or request.headers.get("last-event-id"):
+            return scope
+        try:
+            since = datetime.fromisoformat(request.query_params.get("since", ""))
+            before = since.replace(tzinfo=since.tzinfo or UTC) - timedelta(milliseconds=1)
+            text = before.isoformat(timespec="milliseconds")
+            return _from(scope, await self._moments.resolve(text, client_of(request)), request)
+        except (ValueError, OverflowError):
+            return scope
+        except Problem as problem:
+            return _begun_at(scope, START) if problem.code == NO_SUCH_MOMENT else scope
 
     async def _wait_for(self, at: str, request: Request) -> Ready:
         asker = Asker(client_of(request), shows(request.headers.get("authorization"), self._token))
@@ -120,7 +141,11 @@ def _from(scope: Scope, moment: Moment, request: Request) -> Scope:
     if request.headers.get("last-event-id") or cell is None or cell not in moment.ends:
         return rest
     cursor = write_cursor(dict(moment.ends[cell]), "", 0)
-    return {**rest, "headers": [*scope["headers"], (b"last-event-id", cursor.encode())]}
+    return _begun_at(rest, cursor)
+
+
+def _begun_at(scope: Scope, cursor: str) -> Scope:
+    return {**scope, "headers": [*scope["headers"], (b"last-event-id", cursor.encode())]}
 
 
 def _marked(moment: Moment, send: Send) -> Send:

@@ -8,24 +8,34 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, suppress
-from typing import Annotated, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from events.bounds import WORD_MAX
 from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
+from projections.api.jobs import LABELS_MAX, OWNERS_MAX, States, job_states, label_pair
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
-from projections.queries.follow import BadCursor, StreamedEvent, Tail
+from projections.queries.event_filter import KINDS, EventFilter
+from projections.queries.follow import NOW, BadCursor, StreamedEvent, Tail
 
 PING_S = 15.0
+"""So often an idle stream says something: how far it is, where it has passed over events."""
+NAMES_MAX = 100
+"""Jobs, hosts and pools that a stream may be asked for by name."""
+BOOKMARK, GONE = "bookmark", "gone"
+NDJSON = "application/x-ndjson"
 SEND_S = 30.0
 """A stream ends when its reader has taken nothing for so long."""
-RETRY_MS = 1000
+RETRY = b"retry: 1000\n\n"
+"""Milliseconds after which a reader that was cut off comes back."""
 PAUSE_S = 0.05
 """So often a stream looks whether the views have gone on: events may come so late."""
 THREADS = 4
@@ -50,9 +60,11 @@ class Streams:
 class EventResponse(StreamingResponse):
     """An open stream; `end` is called once, however it ends, even if nobody has read of it."""
 
-    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None], **more: str) -> None:
+    def __init__(
+        self, content: AsyncIterator[bytes], end: Callable[[], None], media_type: str = "text/event-stream", **more: str
+    ) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **more}
-        super().__init__(content, headers=headers, media_type="text/event-stream")
+        super().__init__(content, headers=headers, media_type=media_type)
         self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,46 +81,148 @@ class EventResponse(StreamingResponse):
             self._end()
 
 
+Names = Annotated[list[str] | None, Query(max_length=NAMES_MAX)]
+
+
+async def events_filter(
+    about: Annotated[str, Query(description="jobs, pools or hosts, separated by commas: events about such only.")] = "",
+    job: Names = None,
+    host: Names = None,
+    pool: Annotated[
+        list[str] | None, Query(max_length=NAMES_MAX, description="Pools, those below them, and the jobs of all these.")
+    ] = None,
+    state: States = "",
+    owner: Annotated[list[str] | None, Query(max_length=OWNERS_MAX, description="One of these owners.")] = None,
+    label: Annotated[list[str] | None, Query(max_length=LABELS_MAX, description="key:value; all must hold.")] = None,
+    text: Annotated[str, Query(max_length=WORD_MAX, description="Part of the id or of the command of a job.")] = "",
+    since: Annotated[
+        datetime | None, Query(description="From this time on; without a position the stream begins there.")
+    ] = None,
+) -> EventFilter | None:
+    """The parameters of the stream of events, those of jobs with the names that they have in the list of jobs."""
+    kinds = {each for each in about.split(",") if each}
+    if unknown := sorted(kinds.difference(KINDS)):
+        detail = f"{unknown[0][:40]!r} is no kind of thing; there are {', '.join(KINDS)}"
+        raise Problem(422, "INVALID_REQUEST", detail, [("/query/about", "no kind of thing")])
+    criteria = EventFilter(
+        frozenset(kinds),
+        frozenset(job or ()),
+        frozenset(host or ()),
+        [f"/{each.strip('/')}" for each in pool or ()],
+        frozenset(job_states(state)),
+        owner or (),
+        [label_pair(each) for each in label or ()],
+        text,
+        int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0,
+    )
+    return criteria if any(criteria) else None
+
+
 def routes(context: Context) -> APIRouter:
     """The route /v1/events."""
     router = APIRouter(tags=["events"])
     streams = Streams(context.streams_max)
 
     @router.get("/v1/events", response_class=StreamingResponse)
-    async def events(request: Request, last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
-        """Every fact and every accepted decision from now on, or from after Last-Event-ID."""
+    async def events(
+        request: Request,
+        criteria: Annotated[EventFilter | None, Depends(events_filter)],
+        from_: Annotated[
+            str, Query(alias="from", description="The id of an event: begin after it; now; start: the oldest kept.")
+        ] = NOW,
+        last_event_id: Annotated[str, Header()] = "",
+    ) -> StreamingResponse:
+        """Every fact and every accepted decision from now on, or from after Last-Event-ID or `from`.
+
+        It begins with an event `bookmark`, whose id is the position where it begins. While nothing comes that is asked
+        for there is another one each 15 s, if the position has moved. With `Accept: application/x-ndjson` each event is
+        a line of JSON with its `id`, otherwise they are server-sent events. With any filter events say in `about` which
+        jobs, pools and hosts that are asked for they are about. Of jobs that are deleted before it is read, filters by
+        pool, owner, label and text let nothing through.
+        """
+        cursor = last_event_id or ("" if from_ == "now" else from_)
         with ExitStack() as held:
             held.enter_context(streams.places.one(client_of(request)))
             try:
-                tail = await streams.read(lambda: Tail(context.views, context.log, last_event_id))
+                tail = await streams.read(lambda: Tail(context.views, context.log, cursor, criteria))
                 held.callback(tail.close)
+                begin = tail.cursor
                 first = await streams.read(tail.batch)
             except BadCursor as error:
                 raise Problem(400, "BAD_POSITION", str(error)) from error
             except LogGap as error:
                 raise Problem(410, "GONE", str(error)) from error
-            return EventResponse(_follow(context, streams, tail, first), held.pop_all().close)
+            as_lines = NDJSON in request.headers.get("accept", "")
+            write = _line if as_lines else _sent
+            content = _follow(context, streams, tail, first, _Writer(begin, write, b"" if as_lines else RETRY))
+            return EventResponse(content, held.pop_all().close, NDJSON if as_lines else "text/event-stream")
 
     return router
 
 
-async def _follow(context: Context, streams: Streams, tail: Tail, batch: list[StreamedEvent]) -> AsyncIterator[bytes]:
-    yield f"retry: {RETRY_MS}\n\n".encode()
-    said_at = time.monotonic()
+Write = Callable[[str, str, Any], bytes]
+
+
+def _sent(cursor: str, event: str, data: Any) -> bytes:
+    """A server-sent event."""
+    return f"id: {cursor}\nevent: {event}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"
+
+
+def _line(cursor: str, event: str, data: Any) -> bytes:
+    """A line of JSON."""
+    return orjson.dumps({"id": cursor, "event": event, **data}) + b"\n"
+
+
+class _Writer:
+    """Writes the events of a stream, and knows up to which cursor that was done."""
+
+    def __init__(self, cursor: str, write: Write, head: bytes) -> None:
+        self._write = write
+        self._said_at = time.monotonic()
+        self._cursor = cursor
+        self.head = head + self._bookmark(cursor)
+
+    def event(self, told: StreamedEvent) -> bytes:
+        """An event."""
+        self._cursor, self._said_at = told.cursor, time.monotonic()
+        return self._write(told.cursor, told.event, told.data)
+
+    def idle(self, cursor: str) -> bytes:
+        """Tells while nothing comes how far the stream is, if that is news."""
+        if time.monotonic() - self._said_at < PING_S:
+            return b""
+        self._said_at = time.monotonic()
+        if cursor == self._cursor:
+            return b": ping\n\n" if self._write is _sent else b"\n"
+        self._cursor = cursor
+        return self._bookmark(cursor)
+
+    def gone(self) -> bytes:
+        """That what comes next is no longer there."""
+        return b"event: gone\ndata: {}\n\n" if self._write is _sent else self._write(self._cursor, GONE, {})
+
+    def _bookmark(self, cursor: str) -> bytes:
+        return self._write(cursor, BOOKMARK, {"event": BOOKMARK})
+
+
+async def _follow(
+    context: Context, streams: Streams, tail: Tail, batch: list[StreamedEvent], writer: _Writer
+) -> AsyncIterator[bytes]:
+    yield writer.head
+    before = ""
     while True:
         version = context.views.version
-        for told in batch:
-            yield f"id: {told.cursor}\nevent: {told.event}\ndata: ".encode() + orjson.dumps(told.data) + b"\n\n"
-            said_at = time.monotonic()
-        if not batch:
+        for event in batch:
+            yield writer.event(event)
+        if not batch and tail.cursor == before:
             look_at = time.monotonic() + LOOK_S
             while context.views.version == version and time.monotonic() < look_at:
                 await asyncio.sleep(PAUSE_S)
-        if time.monotonic() - said_at >= PING_S:
-            said_at = time.monotonic()
-            yield b": ping\n\n"
+        if text := writer.idle(tail.cursor):
+            yield text
+        before = tail.cursor
         try:
             batch = await streams.read(tail.batch)
         except LogGap:
-            yield b"event: gone\ndata: {}\n\n"
+            yield writer.gone()
             return

@@ -17,6 +17,8 @@ from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.topics import ALL, BY_NAME, RANK
 from paceline.client.json_type import Json
+from projections.queries import event_filter
+from projections.queries.event_filter import EventFilter, Subjects
 from projections.record_json import at, brief
 from projections.views import tables
 from projections.views.reader import Views, folded
@@ -26,6 +28,11 @@ BATCH = 200
 BYTES = 512 * 1024
 """Bytes of records in one batch; as many of a topic are held, and those of one more reading of POLLED records."""
 POLLED = 20
+KNOWN_MAX = 10_000
+"""Jobs that a filter has let through, by which they are known when they are deleted."""
+
+
+NOW, START = "", "start"
 
 
 class BadCursor(ValueError):
@@ -40,17 +47,32 @@ class StreamedEvent(NamedTuple):
     data: Json
 
 
+class _Read(NamedTuple):
+    """An event that was read: of which decision of which round it is, and the cursor after it."""
+
+    record: LogRecord
+    event: Event
+    of: RoundCommitted | None
+    place: int
+    cursor: str
+
+
 class Tail:
-    """Gives events from a cursor on; without one, from what is folded now. `positions`: how far they were given.
+    """Gives events from a cursor on: from NOW, what is folded now, from START, the oldest that the log holds.
+    `positions`: how far they were given. With a filter, what it doesn't let through is passed over.
 
     Raises `BadCursor`, and `LogGap` where the log no longer holds what comes next.
     """
 
-    def __init__(self, views: Views, log: Log, cursor: str = "") -> None:
+    def __init__(self, views: Views, log: Log, cursor: str = NOW, criteria: EventFilter | None = None) -> None:
         self._views = views
         self._log = log
+        self._criteria = criteria
+        self._passed = dict.fromkeys(criteria.job_ids if criteria else ())
         self._part = ("", 0)
-        if cursor:
+        if cursor == START:
+            self.positions = {topic.name: log.bounds(topic.name)[0] for topic in ALL}
+        elif cursor != NOW:
             self.positions, self._part = read_cursor(cursor)
         else:
             with views.read() as connection:
@@ -62,10 +84,15 @@ class Tail:
         self._waiting: dict[str, deque[LogRecord]] = {topic.name: deque() for topic in ALL}
         self._held = dict.fromkeys(self._waiting, 0)
 
+    @property
+    def cursor(self) -> str:
+        """The cursor after all that was given or passed over."""
+        return write_cursor(self.positions, *self._part)
+
     def batch(self) -> list[StreamedEvent]:
-        """The next events, none where there are none yet."""
+        """The next events, none where there are none yet, or where a filter passes over all that was read."""
         self._fill()
-        out: list[StreamedEvent] = []
+        out: list[_Read] = []
         with self._views.read() as connection:
             ends = folded(connection)
             depths = {topic: self._depths(connection, topic, ends.get(topic, 0)) for topic in self._waiting}
@@ -80,7 +107,31 @@ class Tail:
             if BY_NAME[topic].machine is None or record.offset in depths[topic]:
                 out += self._events(record)
             self.positions[topic] = record.offset + 1
-        return out
+        if self._criteria is None:
+            return [_streamed(each) for each in out]
+        return list(self._filtered(self._criteria, out)) if out else []
+
+    def _filtered(self, criteria: EventFilter, read: list[_Read]) -> Iterator[StreamedEvent]:
+        """Those that a filter lets through, each with what it is about."""
+        subjects = [event_filter.subjects(each.event, self._passed) for each in read]
+        matching = set[str]()
+        if criteria.of_jobs():
+            job_ids = dict.fromkeys(job_id for each in subjects for job_id in each.jobs)
+            with self._views.read() as connection:
+                matching, absent = event_filter.wanted_jobs(connection, criteria, job_ids)
+            matching |= absent & self._passed.keys()
+        for each, about in zip(read, subjects, strict=True):
+            passed = event_filter.passing(criteria, each.event, about, matching)
+            if passed is not None and each.record.at_ms >= criteria.since_ms:
+                self._remember(passed)
+                event = _streamed(each)
+                event.data["about"] = event_filter.about_json(each.event, passed)
+                yield event
+
+    def _remember(self, passed: Subjects) -> None:
+        self._passed.update(dict.fromkeys(passed.jobs))
+        while len(self._passed) > KNOWN_MAX:
+            del self._passed[next(iter(self._passed))]
 
     def _fill(self) -> None:
         """Reads on. Where enough of a topic waits, only the others are read, so that little is held."""
@@ -131,37 +182,40 @@ class Tail:
         )
         return dict(map(tuple, connection.execute(query)))
 
-    def _events(self, record: LogRecord) -> Iterator[StreamedEvent]:
+    def _events(self, record: LogRecord) -> Iterator[_Read]:
         try:
             event = decode(record.value)
         except CodecError:
             return
         if not isinstance(event, RoundCommitted):
             if event.topic == record.topic:
-                yield self._streamed(record, event, None, 0, 0)
+                yield self._read_one(record, event, None, 0, 0)
             return
         last = len(event.decisions) - 1
         topic, given = self._part
         self._part = ("", 0) if topic == record.topic else self._part
         for place, value in enumerate(event.decisions):
             if topic != record.topic or place >= given:
-                yield self._streamed(record, decode(value), event, place, 0 if place == last else place + 1)
+                yield self._read_one(record, decode(value), event, place, 0 if place == last else place + 1)
 
-    def _streamed(
-        self, record: LogRecord, event: Event, of: RoundCommitted | None, place: int, after: int
-    ) -> StreamedEvent:
+    def _read_one(self, record: LogRecord, event: Event, of: RoundCommitted | None, place: int, after: int) -> _Read:
         positions = {**self.positions, record.topic: record.offset + (after == 0)}
-        data = {
-            "position": f"{record.topic}:{record.offset}",
-            "at": at(record.at_ms),
-            "machine": of.machine if of else None,
-            "round": of.round if of else None,
-            "index": place if of else None,
-            "event": type(event).__name__,
-            "data": brief(event),
-        }
         part = (record.topic, after) if after else self._part
-        return StreamedEvent(write_cursor(positions, *part), type(event).__name__, data)
+        return _Read(record, event, of, place, write_cursor(positions, *part))
+
+
+def _streamed(read: _Read) -> StreamedEvent:
+    record, event, of, place, cursor = read
+    data = {
+        "position": f"{record.topic}:{record.offset}",
+        "at": at(record.at_ms),
+        "machine": of.machine if of else None,
+        "round": of.round if of else None,
+        "index": place if of else None,
+        "event": type(event).__name__,
+        "data": brief(event),
+    }
+    return StreamedEvent(cursor, type(event).__name__, data)
 
 
 def write_cursor(positions: dict[str, int], topic: str, place: int) -> str:

@@ -186,6 +186,22 @@ def test_the_stream_begins_at_the_moment(server: Server) -> None:
     assert int(offset) == ends[topic]
 
 
+def test_the_stream_of_events_since_a_time_begins_there(server: Server) -> None:
+    """Without a position; what is older than the log begins with its first event."""
+    at = server.moments.resolve("lifecycle/round/100").time
+
+    async def first(since: str) -> dict[str, Any]:
+        return await event_of(server.app, f"since={since}".encode())
+
+    event = asyncio.run(first(at))
+    assert event["at"] >= at
+    ends = server.moments.resolve(at).ends[0]
+    topic, _, offset = event["position"].rpartition(":")
+    assert 0 <= ends[topic] - int(offset) < 20
+    oldest = asyncio.run(first("2001-01-01T00:00:00Z"))
+    assert oldest["position"].endswith(":0")
+
+
 async def event_of(app: FastAPI, query: bytes) -> dict[str, Any]:
     """The first event of a stream."""
     scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": "GET",
@@ -201,13 +217,13 @@ async def event_of(app: FastAPI, query: bytes) -> dict[str, Any]:
     try:
         head = await asyncio.wait_for(sent.get(), 30)
         assert head["status"] == 200
-        assert dict(head["headers"])[b"at"] == b"0/lifecycle/round/100"
-        while b"data: " not in text or not text.endswith(b"\n\n"):
+        assert dict(head["headers"]).get(b"at") == (b"0/lifecycle/round/100" if b"at=" in query else None)
+        while text.count(b"data: ") < 2 or not text.endswith(b"\n\n"):  # a bookmark, and the first event
             text += (await asyncio.wait_for(sent.get(), 30))["body"]
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    data: dict[str, Any] = json.loads(text.partition(b"data: ")[2].partition(b"\n\n")[0])
+    data: dict[str, Any] = json.loads(text.split(b"data: ")[2].partition(b"\n\n")[0])
     return data
 
 

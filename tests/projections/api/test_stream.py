@@ -30,10 +30,11 @@ START = "0:0"
 class Stream:
     """One GET of /v1/events as an ASGI server plays it."""
 
-    def __init__(self, api: Api, last_event_id: str = "") -> None:
-        headers = [(b"host", b"127.0.0.1:7400"), (b"last-event-id", last_event_id.encode())]
+    def __init__(self, api: Api, last_event_id: str = "", query: str = "", accept: str = "*/*") -> None:
+        headers = [(b"host", b"127.0.0.1:7400"), (b"last-event-id", last_event_id.encode()),
+                   (b"accept", accept.encode())]  # fmt: skip
         self.scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1",
-                      "method": "GET", "path": "/v1/events", "raw_path": b"/v1/events", "query_string": b"",
+                      "method": "GET", "path": "/v1/events", "raw_path": b"/v1/events", "query_string": query.encode(),
                       "headers": headers, "scheme": "http", "server": ("127.0.0.1", 7400), "root_path": ""}  # fmt: skip
         self.messages: asyncio.Queue[Any] = asyncio.Queue(1)
         self.gone = asyncio.Event()
@@ -55,6 +56,13 @@ class Stream:
     async def event(self) -> tuple[str, dict[str, Any]]:
         """The next event: its id and its data."""
         while True:
+            cursor, data = await self.told()
+            if data["event"] != "bookmark":
+                return cursor, data
+
+    async def told(self) -> tuple[str, dict[str, Any]]:
+        """The next event or bookmark."""
+        while True:
             piece = (await self.piece()).decode()
             fields = dict(line.split(": ", 1) for line in piece.splitlines())
             if "data" in fields:
@@ -64,8 +72,8 @@ class Stream:
 
 
 @asynccontextmanager
-async def opened(api: Api, last_event_id: str = "") -> AsyncIterator[Stream]:
-    found = Stream(api, last_event_id)
+async def opened(api: Api, last_event_id: str = "", query: str = "") -> AsyncIterator[Stream]:
+    found = Stream(api, last_event_id, query)
     task = asyncio.create_task(found.app(found.scope, found.receive, found.messages.put))
     head = await found.messages.get()
     assert head["status"] == 200, head
@@ -120,6 +128,7 @@ def test_an_idle_stream_pings(api, monkeypatch):
 
     async def play() -> bytes:
         async with opened(api) as events:
+            await events.piece()
             await events.piece()
             return await events.piece()
 
