@@ -1,6 +1,7 @@
 """Documents of a text in YAML 1.2 or JSON as plain values, bounded, and where each part of them stands."""
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
@@ -32,12 +33,21 @@ class Fault(NamedTuple):
         return f"{self.file}{at}: {self.message}"
 
 
-class Document(NamedTuple):
-    """One document: its value, and where each part of it stands (line and column from 1, by JSON pointer)."""
+Marks = dict[str, tuple[int, int]]
+"""Where each part of a value stands: line and column from 1, by JSON pointer."""
 
-    file: str
-    value: Any
-    marks: dict[str, tuple[int, int]]
+
+class Document:
+    """One document: its file, its value, and where each part of it stands, or what finds that."""
+
+    def __init__(self, file: str, value: Any, marks: Marks | Callable[[], Marks]) -> None:
+        self.file, self.value = file, value
+        self._marks = marks
+
+    @cached_property
+    def marks(self) -> Marks:
+        """Where each part of it stands."""
+        return self._marks() if callable(self._marks) else self._marks
 
     def fault(self, pointer: str, message: str) -> Fault:
         """A problem of a part; where the pointer leads nowhere, of the part that should hold it."""
@@ -95,7 +105,7 @@ class _Builder:
     """Builds plain values of the core schema from nodes; says what is not allowed."""
 
     def __init__(self, name: str, say: Callable[[Fault], None]) -> None:
-        self.marks: dict[str, tuple[int, int]] = {}
+        self.marks: Marks = {}
         self.whole = True
         self._name = name
         self._say = say

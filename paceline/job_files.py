@@ -8,12 +8,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from events.codes import no_pool
+from events.json_documents import read_json
 from events.spec.job import POOL_PATTERN, JobSpec
 from events.spec.pool import PoolSpec
 from events.spec.problems import problems
@@ -30,13 +32,22 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 M = TypeVar("M", bound=BaseModel)
 
 
-class JobFile(NamedTuple):
-    """A checked job: its id, what the user wrote with that id, the model, and where it stands."""
+@dataclass(frozen=True)
+class JobFile:
+    """A job: its id, what the user wrote with that id, and where it stands."""
 
     job_id: str
     body: Json
-    spec: JobSpec
     document: Document
+
+    @property
+    def spec(self) -> JobSpec:
+        """The model, of a job that was checked."""
+        return JobSpec.model_validate(self.body)
+
+    def place(self) -> str:
+        """The file and the line where it begins."""
+        return f"{self.document.file}:{self.document.marks[''][0]}"
 
 
 class PoolFile(NamedTuple):
@@ -52,21 +63,51 @@ def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None 
     from the name of its file. Raises `Faults`: all that is wrong, unknown pools too where `pools` can tell which there
     are.
     """
-    wholes, faults = _documents(sources)
-    documents = [each for whole in wholes for each in _items(whole)]
+    jobs, faults = _read_jobs(sources)
+    return _checked_jobs(jobs, faults, pools, sources)
+
+
+def read_unchecked_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None = None) -> list[JobFile]:
+    """The same, whose fields the cell has to check, unless something else is wrong with the files."""
+    jobs, faults = _read_jobs(sources)
+    if faults or not jobs:
+        return _checked_jobs(jobs, faults, pools, sources)
+    return jobs
+
+
+def check_jobs(jobs: Sequence[JobFile], pools: Callable[[], Iterable[str]]) -> None:
+    """Checks jobs that weren't. Raises `Faults` with all that is wrong with them."""
+    _checked_jobs(list(jobs), [], pools, ())
+
+
+def _read_jobs(sources: Sequence[str]) -> tuple[list[JobFile], list[Fault]]:
+    documents, faults = _documents(sources)
     jobs: list[JobFile] = []
-    used: dict[str, str] = {}
-    for document in documents:
-        spec = _checked(document, document.value, JobSpec, faults)
-        if spec is None:
+    used: dict[str, JobFile] = {}
+    for document in (each for whole in documents for each in _items(whole)):
+        if not isinstance(document.value, dict):
+            faults.append(document.fault("", "must be a mapping of fields"))
             continue
-        job_id = spec.job_id or new_id(stem(document.file))
+        job_id = document.value.get("job_id")
+        if job_id is None:
+            job_id = new_id(stem(document.file))
+        job = JobFile(job_id, {**document.value, "job_id": job_id}, document)
+        jobs.append(job)
+        if not isinstance(job_id, str):
+            continue
         if job_id in used:
-            faults.append(document.fault("/job_id", f"is the id of another job, at {used[job_id]}"))
-        used[job_id] = f"{document.file}:{document.marks[''][0]}"
-        jobs.append(JobFile(job_id, {**document.value, "job_id": job_id}, spec, document))
+            faults.append(document.fault("/job_id", f"is the id of another job, at {used[job_id].place()}"))
+        used[job_id] = job
+    return jobs, faults
+
+
+def _checked_jobs(
+    jobs: list[JobFile], faults: list[Fault], pools: Callable[[], Iterable[str]] | None, sources: Sequence[str]
+) -> list[JobFile]:
+    for each in jobs:
+        _checked(each.document, each.document.value, JobSpec, faults)
     if faults and pools is not None:
-        faults += _unknown_pools(documents, set(pools()))
+        faults += _unknown_pools([each.document for each in jobs], set(pools()))
     return _raise_faults(faults, jobs, "job", sources)
 
 
@@ -158,6 +199,10 @@ def _documents(sources: Sequence[str]) -> tuple[list[Document], list[Fault]]:
     documents: list[Document] = []
     faults: list[Fault] = []
     for name, text in _texts(sources, faults):
+        read = read_json(name, text)
+        if read is not None:
+            documents += read
+            continue
         if name.endswith(".json"):
             faults += _trailing_commas(name, text)
         documents += parse(name, text, faults.append)

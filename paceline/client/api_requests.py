@@ -104,7 +104,7 @@ class Requests:
     def _write(
         self, method: str, path: str, body: Json | None, wait: float, query: Mapping[str, Any] | None = None
     ) -> Any:
-        params = {**(query or {}), **({"wait": f"{round(wait * 1000)}ms"} if wait else {})}
+        params = {**(query or {}), **wait_query(wait)}
         response = self._send(method, path, wait, params=params, **json_body(body))
         answer = response.json()
         self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
@@ -164,9 +164,19 @@ def path_of(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
+def wait_query(wait: float) -> Json:
+    """The parameter of a write that waits for so many seconds, if it does."""
+    return {"wait": f"{round(wait * 1000)}ms"} if wait else {}
+
+
 def json_body(body: Mapping[str, Any] | None) -> Json:
     """A body and its header, as the HTTP client takes them."""
     content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    return json_content(content)
+
+
+def json_content(content: bytes) -> Json:
+    """A body in JSON and its header, as the HTTP client takes them."""
     return {"content": content, "headers": {"Content-Type": "application/json"}}
 
 

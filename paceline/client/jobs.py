@@ -1,5 +1,6 @@
 """Requests of the client about jobs."""
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -7,8 +8,19 @@ from typing import Any, Unpack, cast
 
 import httpx2
 
-from paceline.client.api_requests import PAGE, Requests, error_of, json_body, new_id, path_of, without_none
-from paceline.client.errors import TimedOut, Unavailable, Unreachable
+from paceline.client.api_requests import (
+    PAGE,
+    Requests,
+    error_of,
+    json_body,
+    json_content,
+    new_id,
+    path_of,
+    wait_query,
+    without_none,
+)
+from paceline.client.batch_models import BatchedJob, JobBatch
+from paceline.client.errors import Refused, TimedOut, Unavailable, Unreachable
 from paceline.client.exec_frames import Frame, FrameReader
 from paceline.client.explanation_models import Explanation
 from paceline.client.json_type import Json
@@ -37,6 +49,11 @@ from paceline.client.usage_models import JobUsage
 
 PLAN_S = 120.0
 """Seconds that an answer may take longer for which the machines of the cell are read first."""
+BATCH_MAX, BATCH_BYTES_MAX = 10_000, 16 * 1024 * 1024
+"""Jobs that are sent in one request, and their bytes; a larger job goes alone."""
+CHECK = {"dry_run": "true", "all_or_nothing": "true"}
+BATCH_S = 60.0
+"""Seconds that the answer to a batch may take longer than that to a job."""
 SILENCE_S = 20.0
 """After so long without a frame, pings included, the connection to a command is lost."""
 
@@ -51,6 +68,48 @@ class JobRequests(Requests):
         """
         body = {**spec, "job_id": spec.get("job_id") or new_id("job")}
         return cast(Job, self._write("POST", "/v1/jobs", body, wait))
+
+    def submit_jobs(
+        self, specs: Sequence[Mapping[str, Any]], wait: float = 0, all_or_nothing: bool = False
+    ) -> list[BatchedJob]:
+        """Submits jobs, 10,000 in a request, and returns the answer to each, in their order: what is refused stands
+        there as a `problem`. `all_or_nothing`: raises `Refused` where the checks of the cell refuse any, with the
+        `errors` of all by JSON pointer (`/jobs/7/pool`), and submits none.
+        """
+        parts = list(_parts([{**spec, "job_id": spec.get("job_id") or new_id("job")} for spec in specs]))
+        if all_or_nothing and len(parts) > 1:
+            self._batches(parts, 0, CHECK)
+        return self._batches(parts, wait, {"all_or_nothing": "true"} if all_or_nothing else {})
+
+    def check_jobs(self, specs: Sequence[Mapping[str, Any]]) -> list[BatchedJob]:
+        """Checks jobs as `submit_jobs` with `all_or_nothing` does and returns for each the facts that it would write,
+        or the state of a job that was submitted before; nothing is written.
+        """
+        return self._batches(list(_parts(specs)), 0, CHECK)
+
+    def _batches(self, parts: Sequence[tuple[int, bytes]], wait: float, params: Mapping[str, str]) -> list[BatchedJob]:
+        """The answers to the jobs of several requests. Raises `Refused` with the errors of all, if none is written."""
+        answers: list[BatchedJob] = []
+        refused: list[tuple[int, Refused]] = []
+        query = {**params, **wait_query(wait)}
+        for first, content in parts:
+            try:
+                response = self._send(
+                    "POST", "/v1/job-batches", wait + BATCH_S, params=query, **json_content(content)
+                )  # fmt: skip
+            except Refused as error:
+                if "dry_run" not in params:
+                    raise
+                refused.append((first, error))
+                continue
+            answer = cast(JobBatch, response.json())
+            self._note(answer["position"], response.headers.get("Log-Cell"))
+            answers += answer["jobs"]
+        if refused:
+            whole = refused[0][1]
+            whole.errors = [(_moved(at, first), text) for first, each in refused for at, text in each.errors]
+            raise whole
+        return answers
 
     def job_usage(self, job_id: str) -> JobUsage:
         """The use of the live runs of a job, asked of their hosts."""
@@ -276,3 +335,26 @@ class JobRequests(Requests):
                     yield from reader.feed(chunk)
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
+
+
+def _parts(specs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
+    """The bodies of requests that submit jobs, and the number of the first job of each."""
+    texts = [json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() for spec in specs]
+    first, size = 0, 0
+    for number, text in enumerate(texts):
+        if number > first and (number - first == BATCH_MAX or size + len(text) > BATCH_BYTES_MAX):
+            yield first, _batch(texts[first:number])
+            first, size = number, 0
+        size += len(text)
+    if texts:
+        yield first, _batch(texts[first:])
+
+
+def _batch(texts: Sequence[bytes]) -> bytes:
+    return b'{"jobs":[' + b",".join(texts) + b"]}"
+
+
+def _moved(pointer: str, by: int) -> str:
+    """A JSON pointer to a job of a request, as one to all jobs."""
+    _, jobs, number, *rest = pointer.split("/")
+    return "/".join(("", jobs, str(int(number) + by), *rest))

@@ -67,6 +67,10 @@ class FakeCell:
         answers = self._answers.get((request.method, path))
         if not answers and path == "/v1/jobs?dry_run":
             return Response(json.dumps({"job_id": body["job_id"], "events": []}), media_type="application/json")
+        if not answers and path.startswith("/v1/job-batches"):
+            done = {"events": []} if "dry_run" in request.query_params else {"state": "PENDING"}
+            jobs = [{"job_id": each["job_id"], "status": 201, **done} for each in body["jobs"]]
+            return Response(json.dumps({"jobs": jobs, "position": ""}), media_type="application/json")
         if not answers:
             return Response(b'{"code": "NOT_FOUND", "detail": "there is no such thing"}', 404)
         return answers.pop(0) if len(answers) > 1 else answers[0]

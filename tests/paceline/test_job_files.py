@@ -194,6 +194,34 @@ def test_a_file_holds_many_jobs_and_a_folder_many_files(tmp_path):
     assert len(set(ids)) == 3
 
 
+def test_a_list_in_json_is_as_many_jobs_and_its_faults_have_their_places(tmp_path):
+    first, second = (
+        '{"pool": "/p", "command": ["x"], "job_id": "a"}',
+        '{"pool": "/p",\n   "commnd": ["x"], "job_id": "a"}',
+    )
+    text = f"[\n  {first},\n  {second}, 7\n]\n"
+    path = tmp_path / "jobs.json"
+    path.write_text(text.replace(", 7", "").replace("commnd", "command").replace('"a"}\n', '"b"}\n'))
+    assert [each.job_id for each in read_jobs([str(path)])] == ["a", "b"]
+    assert faults(tmp_path, text) == [
+        "job.yaml:4:4: /commnd: is not a known field; did you mean command?",
+        f"job.yaml:4:21: /job_id: is the id of another job, at {tmp_path}/job.yaml:2",
+        "job.yaml:4:37: must be a mapping of fields",
+    ]
+
+
+@pytest.mark.parametrize("text", ['{"pool": "/p", "command": ["x"],}', '[{"pool": "/p", "command": ["x"]},]'])
+def test_a_comma_too_many_in_json_does_no_harm(tmp_path, text):
+    assert one(tmp_path, text).body["pool"] == "/p"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"pool": "/p", "pool": "/q", "command": ["x"]}', '[{"pool": "/p"}', '{"pool": NaN}', "{} {}"]
+)
+def test_what_json_forbids_is_told_by_its_place(tmp_path, text):
+    assert any(":1:" in line for line in faults(tmp_path, text))
+
+
 def test_standard_input_is_a_file(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD.encode())))
     [job] = read_jobs(["-"])

@@ -12,11 +12,11 @@ from paceline.cli.commands import (
     job_placement,
     job_plan,
     job_prefetch,
+    job_submit,
     job_update,
     top,
 )
 from paceline.cli.commands.common import (
-    DECIDED_S,
     Since,
     at_option,
     cell_column,
@@ -24,40 +24,19 @@ from paceline.cli.commands.common import (
     examples,
     list_options,
     output_option,
-    pool_paths,
     with_client,
     zone_option,
 )
-from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT, check_timeout
+from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT
 from paceline.cli.commands.job_explain import explain
 from paceline.cli.commands.job_views import print_history, print_job, print_runs, print_tasks, print_throttled
 from paceline.cli.groups import CommandGroup
 from paceline.cli.progress import wait_and_report
-from paceline.client.errors import PacelineError
-from paceline.client.models import FAILED, GOALS, KILLED
-from paceline.output import Column, TableOptions, answers, note, say, show, table, when
+from paceline.client.models import GOALS
+from paceline.output import Column, TableOptions, note, say, show, table, when
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from paceline.client.client import Client
-    from paceline.client.models import Job, JobCheck
-    from paceline.client.plan_models import JobPlan
-    from paceline.job_files import JobFile
-
-
-class Submit(click.Command):
-    """Lets `--wait` stand alone: click would take the file after it for its value."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Writes the state that a bare `--wait` means."""
-        return super().parse_args(ctx, ["--wait=ended" if arg == "--wait" else arg for arg in args])
-
-
-class NotPlaced(PacelineError):
-    """A job was accepted, and didn't run in the time that its submitter would wait."""
-
-    exit_code = 3
 
 
 @click.group(cls=CommandGroup)
@@ -66,6 +45,7 @@ def job() -> None:
 
 
 for _command in (
+    job_submit.submit,
     explain,
     job_plan.plan,
     job_placement.placement,
@@ -78,116 +58,6 @@ for _command in (
     *(job_commands.hold, job_commands.release, job_commands.delete),
 ):
     job.add_command(_command)
-
-
-@job.command(
-    cls=Submit,
-    epilog=examples("paceline job submit examples/jobs/", "paceline job submit tiles.yaml --wait --timeout 10m"),
-)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs have ended, or reached =STATE."
-)
-@TIMEOUT
-@click.option("--dry-run", is_flag=True, help="Only validate, and show what would become of it.")
-@output_option
-@cell_option
-@with_client
-def submit(
-    client: "Client", files: tuple[str, ...], wait: str | None, timeout: float | None, dry_run: bool, form: str
-) -> int:
-    """Submit the jobs in files, folders or standard input (-).
-
-    All jobs are validated, also by the cell, before any is submitted. A job without a `job_id` gets an id derived from
-    its file name; a job with one may be submitted again without harm.
-    """
-    from paceline.client.errors import TimedOut
-    from paceline.job_files import read_jobs
-
-    check_timeout(wait, timeout)
-    jobs = read_jobs(files, lambda: pool_paths(client))
-    checked = _check_all(client, jobs)
-    if dry_run:
-        with answers(form, len(jobs)) as report:
-            new = [each.body for each, answer in zip(jobs, checked, strict=True) if not answer.get("repeated")]
-            plans = job_plan.planned(client, new)
-            for answer in checked:
-                _tell_dry_run(answer, plans.get(answer["job_id"]), report)
-        return 0
-    submitted, code = _submit_all(client, jobs, form)
-    if wait is None or code:
-        if submitted and form == "table":
-            note(f"follow with: paceline job wait {' '.join(submitted)}")
-        return code
-    try:
-        return wait_and_report(client, submitted, wait, timeout)
-    except TimedOut as late:
-        if wait == "running":
-            raise NotPlaced(str(late)) from late
-        raise
-
-
-def _check_all(client: "Client", jobs: "list[JobFile]") -> "list[Job | JobCheck]":
-    """Asks the cell to check jobs before any is submitted, and returns its answers. Raises `Faults` with all that it
-    refuses, by line.
-    """
-    from paceline.client.errors import Faults, Refused
-
-    checked: list[Job | JobCheck] = []
-    faults: list[str] = []
-    for each in jobs:
-        try:
-            checked.append(answer := client.check_job(each.body))
-            for warning in answer.get("warnings", ()):
-                note(f"paceline: job {each.job_id}: {warning}")
-        except Refused as error:
-            report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
-            faults += [str(each.document.fault(pointer, message)) for pointer, message in report]
-    if faults:
-        raise Faults(faults)
-    return checked
-
-
-def _tell_dry_run(checked: "Job | JobCheck", plan: "JobPlan | None", report: "Callable[[Any, str, str], None]") -> None:
-    """Tells what submitting a job would do: that it was there before, or where it would go."""
-    job_id = checked["job_id"]
-    if checked.get("repeated"):
-        report(checked, job_id, f"job {job_id} {_there_before(checked)}")
-        return
-    if plan is None:
-        report(checked, job_id, f"job {job_id} would be submitted")
-    else:
-        report({**checked, "plan": plan}, job_id, f"job {job_id} would be submitted: {job_plan.outlook(plan)}")
-
-
-def _there_before(job: "Mapping[str, Any]") -> str:
-    """The note about a job that was submitted before; for one that hasn't succeeded also how it runs again."""
-    job_id, state = job["job_id"], job.get("state")
-    if state not in (FAILED, KILLED):
-        return "was there before"
-    which = " --failed" if state == FAILED else ""
-    return (
-        f"was there before and is {state}; `paceline job start {job_id}{which}` runs its tasks again, "
-        f"`paceline job delete {job_id}` forgets it"
-    )
-
-
-def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[list[str], int]:
-    from paceline.client.errors import Refused
-
-    submitted, code = [], 0
-    with answers(form, len(jobs)) as report:
-        for each in jobs:
-            try:
-                answer = client.submit_job(each.body, wait=DECIDED_S)
-            except Refused as error:
-                note(f"paceline: job {each.job_id}: {error}")
-                code = error.exit_code
-                continue
-            submitted.append(each.job_id)
-            text = _there_before(answer) if answer.get("repeated") else f"submitted to {each.spec.pool}"
-            report(answer, each.job_id, f"job {each.job_id} {text}")
-    return submitted, code
 
 
 @job.command(epilog=examples("paceline job wait tiles-1f0c", "paceline job wait web --for running --timeout 30s"))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 40
 """Hosts, and runs that would be preempted, that are listed of one plan."""
+TOGETHER_MAX = 1000
+"""Jobs that a cell plans together; of more each thousand is planned as if the others weren't there."""
 NO_PLACE = ("WAITS", "PARTLY_PLACED", "UPDATE_WAITS", "UPDATE_FAILS")
 """Outcomes for which the exit code is 1, as it is where any task waits."""
 REFUSED = "REFUSED"
@@ -68,15 +70,16 @@ def _checked_plans(client: "Client", jobs: "Sequence[JobFile]") -> "list[JobPlan
         return _plans(client, [each.body for each in jobs])
     except Refused as error:
         report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
-        raise Faults([_fault(jobs, pointer, message) for pointer, message in report]) from None
+        raise Faults([fault(jobs, pointer, message) for pointer, message in report]) from None
 
 
 def planned(client: "Client", specs: "Sequence[Mapping[str, Any]]") -> "dict[str, JobPlan]":
     """The plans of jobs for a dry run, by id. It tells the rest also where there are none, as in an older cell."""
     from paceline.client.errors import NotFound, Refused, Unavailable
 
+    parts = [specs[at : at + TOGETHER_MAX] for at in range(0, len(specs), TOGETHER_MAX)]
     try:
-        return {each["job_id"]: each for each in _plans(client, specs)}
+        return {each["job_id"]: each for part in parts for each in _plans(client, part)}
     except (NotFound, Refused, Unavailable) as error:
         first = f"job {specs[0]['job_id']}" + (f" and {plural(len(specs) - 1, 'more job')}" if specs[1:] else "")
         note(f"paceline: {first}: {error}")
@@ -87,7 +90,7 @@ def _plans(client: "Client", specs: "Sequence[Mapping[str, Any]]") -> "list[JobP
     return client.plan_jobs(specs) if len(specs) > 1 else [client.plan_job(spec) for spec in specs]
 
 
-def _fault(jobs: "Sequence[JobFile]", pointer: str, message: str) -> str:
+def fault(jobs: "Sequence[JobFile]", pointer: str, message: str) -> str:
     """A fault of one of some jobs that were planned together, by its line."""
     match = re.match(r"/jobs/(\d+)", pointer) if len(jobs) > 1 else None
     of = jobs[int(match[1])] if match else jobs[0]

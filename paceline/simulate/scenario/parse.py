@@ -36,7 +36,7 @@ def _jobs_from_files(scenario: Scenario, folder: Path) -> tuple[list[tuple[Docum
         try:
             for job_file in read_jobs([str(folder / each.file)]):
                 body = {name: value for name, value in job_file.body.items() if name != "job_id"}
-                job_id = job_file.spec.job_id or stem(job_file.document.file)
+                job_id = job_file.document.value.get("job_id") or stem(job_file.document.file)
                 job = ScenarioJob.model_validate({**body, "job_id": job_id, "at": f"{each.at}ms"})
                 jobs.append((job_file.document, job))
         except Faults as faults:

@@ -265,9 +265,10 @@ def test_submitting_sends_what_was_written_and_says_what_to_do_next(cli, cell, t
 def test_one_wrong_job_and_nothing_is_submitted(cli, cell, tmp_path):
     path = tmp_path / "jobs.yaml"
     cell.answer("GET", "/v1/pools", {"pools": [POOL]})
+    cell.problem("POST", "/v1/job-batches", 422, "INVALID_SPEC", "1 of 2 jobs are refused")
     path.write_text(JOB_FILE.format("x") + "---\npool: /maps\n")
     code, out, err = cli("job", "submit", str(path))
-    assert (code, out, cell.writes()) == (1, "", [])
+    assert (code, out, cell.asked[0].query["all_or_nothing"]) == (1, "", "true")
     assert err.splitlines() == [
         f"paceline: {path}:5:1: /command: must name a program",
         f"{path}:5:1: /pool: there is no pool /maps; define it first, or choose another; did you mean /maps/tiles?",
@@ -275,29 +276,53 @@ def test_one_wrong_job_and_nothing_is_submitted(cli, cell, tmp_path):
 
 
 def test_what_the_cell_refuses_is_told_by_line_and_nothing_is_submitted(cli, cell, tmp_path):
-    cell.answer("POST", "/v1/jobs?dry_run", {"job_id": "x", "events": []})
-    errors = [{"pointer": "/pool", "message": "there is no pool /maps/tiles"}]
-    cell.problem("POST", "/v1/jobs?dry_run", 422, "NO_SUCH_POOL", "there is no pool /maps/tiles", errors=errors)
-    cell.problem("POST", "/v1/jobs?dry_run", 409, "ID_TAKEN", "another job has this id")
+    errors = [{"pointer": "/jobs/1/pool", "message": "there is no pool /maps/tiles"}]
+    errors += [{"pointer": "/jobs/2", "message": "another job has this id (ID_TAKEN)"}]
+    cell.problem("POST", "/v1/job-batches", 422, "NO_SUCH_POOL", "2 of 3 jobs are refused", errors=errors)
     path = files(tmp_path, "x", "y", "z")
     code, out, err = cli("job", "submit", path)
-    assert (code, out, cell.writes()) == (1, "", [])
+    assert (code, out) == (1, "")
     assert err.splitlines() == [
         f"paceline: {path}:5:1: /pool: there is no pool /maps/tiles",
         f"{path}:9:1: another job has this id (ID_TAKEN)",
     ]
+    [asked] = cell.writes()
+    assert ([each["job_id"] for each in asked.body["jobs"]], asked.query["all_or_nothing"]) == (["x", "y", "z"], "true")
+
+
+def test_a_number_that_json_cannot_hold_is_told_by_its_line(cli, cell, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOB_FILE.format("x") + "priority: .inf\n")
+    cell.answer("GET", "/v1/pools", {"pools": [POOL]})
+    code, _, err = cli("job", "submit", str(path))
+    assert (code, cell.writes()) == (1, [])
+    assert err.startswith(f"paceline: {path}:4:1: /priority: must be a")
 
 
 def test_a_dry_run_shows_what_would_be_written(cli, cell, tmp_path):
-    body = {"job_id": "x", "events": [{"event": "JobSubmitted", "job_id": "x"}]}
+    event = {"event": "JobSubmitted", "job_id": "x", "pool": "/maps/tiles", "kind": "batch", "instances": 2}
+    event |= {"resources": {"cpu": 1500, "memory": 64, "disk": 0}, "command": ["sh", "-c", "ls -l"], "priority": 7}
+    body = {"job_id": "x", "events": [event]}
     cell.answer("POST", "/v1/jobs?dry_run", body)
     plan = planned("x")
     cell.answer("POST", "/v1/job-plans", plan)
     path = files(tmp_path, "x")
-    told = "job x would be submitted: 2 tasks would get a host at once\n"
+    told = (
+        "job x would be submitted: 2 tasks would get a host at once\n"
+        "  writes JobSubmitted: batch in /maps/tiles, 2 tasks, cpu 1.5, memory 64MiB, priority 7, sh -c 'ls -l'\n"
+    )
     assert cli("job", "submit", "--dry-run", path) == (0, told, "")
     code, out, _ = cli("job", "submit", "--dry-run", "-o", "json", path)
     assert (code, json.loads(out), cell.writes()) == (0, {**body, "plan": plan}, [])
+
+
+def test_a_dry_run_refuses_what_the_machines_would_refuse(cli, cell, tmp_path):
+    refused = planned("y", outcome="REFUSED", code="POOL_CLOSED", message="pool /maps/tiles is closed")
+    cell.answer("POST", "/v1/job-plans", {"plans": [planned("x"), refused]})
+    path = files(tmp_path, "x", "y")
+    code, out, err = cli("job", "submit", "--dry-run", path)
+    assert (code, out, cell.writes()) == (1, "", [])
+    assert err == f"paceline: {path}:5:1: pool /maps/tiles is closed (POOL_CLOSED)\n"
 
 
 def test_a_dry_run_checks_where_nobody_plans(cli, cell, tmp_path):
@@ -402,12 +427,36 @@ def test_what_is_wrong_with_one_of_several_is_told_by_its_line(cli, cell, tmp_pa
     assert (code, err) == (2, f"paceline: {path}:5:1: /pool: there is no pool /maps/tiles\n")
 
 
-def test_a_refused_job_does_not_keep_the_others_from_being_submitted(cli, cell, tmp_path):
-    cell.problem("POST", "/v1/jobs", 422, "NO_SUCH_POOL", "there is no pool /maps/tiles")
-    cell.answer("POST", "/v1/jobs", job("y", repeated=True))
+def test_a_job_that_only_the_machines_refuse_is_told_and_the_others_are_there(cli, cell, tmp_path):
+    problem = {"code": "OPEN_JOBS_MAX", "detail": "pool /maps/tiles has 7 jobs"}
+    jobs = [{"job_id": "x", "status": 429, "problem": problem}]
+    jobs += [{"job_id": "y", "status": 200, "state": "RUNNING", "repeated": True}]
+    cell.answer("POST", "/v1/job-batches", {"jobs": jobs, "position": ""})
     code, out, err = cli("job", "submit", files(tmp_path, "x", "y"))
     assert (code, out) == (1, "job y was there before\n")
-    assert "job x: there is no pool /maps/tiles (NO_SUCH_POOL)" in err
+    assert "job x: pool /maps/tiles has 7 jobs (OPEN_JOBS_MAX)" in err
+
+
+def test_many_jobs_of_one_json_file_are_one_request_and_a_summary(cli, cell, tmp_path):
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps([{"pool": "/maps/tiles", "command": ["ls"], "job_id": f"j{n}"} for n in range(503)]))
+    jobs = [{"job_id": f"j{n}", "status": 201, "state": "PENDING", "warnings": ["w"]} for n in range(503)]
+    jobs[1] = {"job_id": "j1", "status": 200, "state": "SUCCEEDED", "repeated": True}
+    jobs[2] = {"job_id": "j2", "status": 200, "state": "KILLED", "repeated": True}
+    cell.answer("POST", "/v1/job-batches", {"jobs": jobs, "position": "paceline.jobs:7"})
+    code, out, err = cli("job", "submit", str(path))
+    assert (code, out.splitlines()) == (0, [
+        "501 jobs submitted to /maps/tiles",
+        "2 jobs were there before",
+        "  job j2 was there before and is KILLED; `paceline job start j2` runs its tasks again, "
+        "`paceline job delete j2` forgets it",
+    ])  # fmt: skip
+    assert err.splitlines() == [
+        "paceline: job j0 and 500 more jobs: w",
+        "follow with: paceline job list --pool /maps/tiles",
+    ]
+    assert len(cell.asked) == 1
+    assert len(cli("job", "submit", "-o", "name", str(path))[1].splitlines()) == 503
 
 
 @pytest.mark.parametrize(("words", "goal"), [(["--wait"], "ended"), (["--wait=running"], "running")])
