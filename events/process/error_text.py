@@ -55,4 +55,4 @@ def sentence(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return f"this should not happen: {error!r}. Report it with the log."
+    return f"this should not happen: {error!r}. Report it with the log and what `paceline debug bundle` writes."

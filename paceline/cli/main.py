@@ -27,6 +27,7 @@ SECTIONS = {
         "log": "Follow, verify, bisect and archive the log.",
         "snapshot": "Back up and restore state stores.",
         "admin": "Maintenance commands.",
+        "debug": "Collect what a maintainer needs to find a bug.",
     },
     "Run": {
         "up": "Run a cell in this process.",
@@ -134,4 +135,7 @@ def _error_text(error: Exception) -> tuple[str, int]:
         return f"{error.filename}: {error.strerror}", 1
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         return f"the output can't be written: {error.strerror}", 1
-    return f"this should not happen: {error!r}. Run it again with `paceline --debug` and report what it prints.", 1
+    return (
+        f"this should not happen: {error!r}. Run it again with `paceline --debug`, and report what it "
+        "prints with what `paceline debug bundle` writes."
+    ), 1

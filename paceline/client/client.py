@@ -17,7 +17,14 @@ from paceline.client.output import OutputRequests
 
 if TYPE_CHECKING:
     from paceline.client.cause_models import Causes
-    from paceline.client.cell_models import CellInfo, SecretList, SecretsDeleted, SecretVersion, SkippedRecord
+    from paceline.client.cell_models import (
+        CellInfo,
+        CellOperations,
+        SecretList,
+        SecretsDeleted,
+        SecretVersion,
+        SkippedRecord,
+    )
     from paceline.client.host_models import Host, Volume
     from paceline.client.operation_models import RoundRecord
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
@@ -176,6 +183,12 @@ class Client(JobRequests, OutputRequests):
     def change_cell(self, settings: Mapping[str, Any], wait: float = 0) -> Answer:
         """Changes settings of the cell, those that are named; `resources`: kinds to add, or licences to change."""
         return cast(Answer, self._write("PATCH", "/v1/cell/settings", dict(settings), wait))
+
+    def operations(self) -> "CellOperations":
+        """The state of the cell: its machines and who has them, gateways, positions, what was skipped; and what the
+        process that answers knows beside that.
+        """
+        return cast("CellOperations", self._get("/v1/cell/operations"))
 
     def quarantine(self) -> "Iterator[SkippedRecord]":
         """The records that were skipped."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -59,20 +59,35 @@ def check(
 
     if show_config:
         return show_settings(config, {"data": data, **kafka})
-    settings = load(config, data=data, **kafka)
+    verdict = judged(load(config, data=data, **kafka), only)
+    show(form, verdict.body(), table=lambda: _print(*verdict))
+    return 1 if verdict.problems else 0
+
+
+class Verdict(NamedTuple):
+    """The machines of the cells, the groups on Kafka, and what is wrong."""
+
+    statuses: "list[MachineStatus]"
+    groups: "Mapping[str, Group]"
+    problems: list[str]
+
+    def body(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "well": not self.problems,
+            "machines": [each.body() for each in self.statuses],
+            "groups": [_group_body(name, group) for name, group in self.groups.items()],
+            "problems": self.problems,
+        }
+
+
+def judged(settings: "Settings", only: int | None) -> Verdict:
+    """Looks at the cells that settings name. Raises `LogError`."""
     if settings.kafka:
         statuses, groups, problems = _on_kafka(settings, only)
     else:
         statuses, groups, problems = _embedded(settings, only), {}, []
-    problems += [line for each in statuses for line in each.problems]
-    body = {
-        "well": not problems,
-        "machines": [each.body() for each in statuses],
-        "groups": [_group_body(name, group) for name, group in groups.items()],
-        "problems": problems,
-    }
-    show(form, body, table=lambda: _print(statuses, groups, problems))
-    return 1 if problems else 0
+    return Verdict(statuses, groups, problems + [line for each in statuses for line in each.problems])
 
 
 def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[MachineStatus], Mapping[str, Group], list[str]]":

@@ -14,6 +14,8 @@ from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.cell_thread import Cell
 from tests.events.log.contract import PATIENCE
 
+REPORT = "Report it with the log and what `paceline debug bundle` writes."
+
 
 class Stuck:
     """A part that hangs in a step until all are cut off."""
@@ -192,8 +194,14 @@ def test_no_cell_begins_while_the_process_ends() -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (AssertionError(), "this should not happen: AssertionError(). Report it with the log."),
-        (KeyError("job-7"), "this should not happen: KeyError('job-7'). Report it with the log."),
+        (
+            AssertionError(),
+            f"this should not happen: AssertionError(). {REPORT}",
+        ),
+        (
+            KeyError("job-7"),
+            f"this should not happen: KeyError('job-7'). {REPORT}",
+        ),
         (LogGap("records are missing"), "records are missing"),
         (OSError(28, "No space left on device", "/data/x"), "/data/x: No space left on device."),
     ],
