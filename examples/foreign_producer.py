@@ -1,4 +1,7 @@
-"""A job submitted from outside: nothing of Paceline but a schema. Usage: foreign_producer.py HOST:PORT JOB_ID [CELL]"""
+"""A job submitted from outside: nothing of Paceline but a schema.
+
+Usage: foreign_producer.py HOST:PORT JOB_ID [CELL]
+"""
 
 import io
 import sys
@@ -8,6 +11,9 @@ from confluent_kafka import Producer
 from fastavro import parse_schema, schemaless_writer
 from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
 
+if len(sys.argv) not in (3, 4) or not (sys.argv[3:] or ["0"])[0].isdecimal():
+    print(__doc__, file=sys.stderr)
+    sys.exit(2)
 bootstrap, job_id, cell = [*sys.argv[1:], "0"][:3]
 schema = load_schema(Path(__file__).parents[1] / "schemas" / "jobs" / "JobSubmitted.avsc")
 command = ["sh", "-c", "echo from afar"]

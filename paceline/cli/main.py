@@ -94,6 +94,8 @@ def run(args: list[str]) -> int:
     """Runs the command and returns its exit code."""
     try:
         result = cli.main(args, prog_name="paceline", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()
@@ -102,14 +104,25 @@ def run(args: list[str]) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _nobody_reads()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # click has met it first
+            return _nobody_reads()
+        raise
     except Exception as error:
         if "--debug" in args:
             raise
         text, code = _error_text(error)
         _print_error(text)
         return code
+
+
+def _nobody_reads() -> int:
+    """The exit code where the reader of the output has left, such as `head`: nothing is wrong. What is still to be
+    written goes nowhere.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _print_error(text: str) -> None:

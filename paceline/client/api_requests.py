@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
-from urllib.parse import quote
 
 import httpx2
 
 from paceline.client import cell_file
 from paceline.client.bearer import unfit
+from paceline.client.checked_values import server_url
 from paceline.client.errors import (
     ApiError,
     Conflict,
@@ -59,7 +59,7 @@ class Requests:
             server = running.listen
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
             transport = transport or (ProvenTransport(token) if token else None)
-        self.server = server if "://" in server else f"http://{server}"
+        self.server = server_url(server)
         if token and (why := unfit(token)):
             raise WrongToken(f"The token can't be that of a cell: {why}. Name the right one with --token.")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -157,11 +157,6 @@ class Requests:
 def new_id(stem: str) -> str:
     """An id that nobody else makes, which begins with `stem`."""
     return f"{stem}-{secrets.token_hex(4)}"
-
-
-def path_of(*parts: str) -> str:
-    """The path of what these parts name."""
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def wait_query(wait: float) -> Json:

@@ -4,11 +4,11 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
 
 import httpx2
 
-from paceline.client.api_requests import PAGE, error_of, json_body, new_id, path_of
+from paceline.client.api_requests import PAGE, error_of, json_body, new_id
+from paceline.client.checked_values import path_of, pool_path
 from paceline.client.jobs import PLAN_S, JobRequests
 from paceline.client.json_type import Json
 from paceline.client.lines import Lines
@@ -51,11 +51,11 @@ class Client(JobRequests, OutputRequests):
 
     def pool(self, path: str) -> "Pool":
         """One pool."""
-        return cast("Pool", self._get(_pool(path)))
+        return cast("Pool", self._get(pool_path(path)))
 
     def define_pool(self, path: str, spec: Mapping[str, Any], wait: float = 0) -> Answer:
         """Creates or changes a pool: reservation, limit, share, static and so on, as pool files have them."""
-        return cast(Answer, self._write("PUT", _pool(path), dict(spec), wait))
+        return cast(Answer, self._write("PUT", pool_path(path), dict(spec), wait))
 
     def pool_tree(self) -> "PoolTree":
         """All pools, by path, and what the cells have."""
@@ -63,7 +63,7 @@ class Client(JobRequests, OutputRequests):
 
     def change_pool(self, path: str, changes: Mapping[str, Any], wait: float = 0) -> Answer:
         """Changes what is named of a pool, such as `closed`; all else stays."""
-        return cast(Answer, self._write("PATCH", _pool(path), dict(changes), wait))
+        return cast(Answer, self._write("PATCH", pool_path(path), dict(changes), wait))
 
     def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> "PoolPlans":
         """Asks what defining these pools would do in each of their cells, without doing it. Each has its `path`."""
@@ -72,15 +72,15 @@ class Client(JobRequests, OutputRequests):
 
     def queue(self, path: str, size: int = 10) -> "Queue":
         """The first gangs of each class that wait in a pool."""
-        return cast("Queue", self._get(_pool(path, "queues"), {"size": size}))
+        return cast("Queue", self._get(pool_path(path, "queues"), {"size": size}))
 
     def entitlement(self, path: str) -> "Entitlement":
         """The entitlement of a pool, and its derivation."""
-        return cast("Entitlement", self._get(_pool(path, "entitlements")))
+        return cast("Entitlement", self._get(pool_path(path, "entitlements")))
 
     def remove_pool(self, path: str, wait: float = 0) -> Answer:
         """Removes a pool that is not in use."""
-        return cast(Answer, self._write("DELETE", _pool(path), None, wait))
+        return cast(Answer, self._write("DELETE", pool_path(path), None, wait))
 
     def hosts(self) -> "Iterator[Host]":
         """All hosts."""
@@ -208,10 +208,6 @@ class Client(JobRequests, OutputRequests):
     def openapi(self) -> Json:
         """The description of the API."""
         return self._get("/openapi.json")
-
-
-def _pool(path: str, noun: str = "pools") -> str:
-    return f"/v1/{noun}/{quote(path.strip('/'))}"
 
 
 def _stream(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:

@@ -19,6 +19,12 @@ class Faults(PacelineError):
         self.lines = lines
 
 
+class InvalidValue(PacelineError, ValueError):
+    """An id, an address or a token can be none; nothing was sent."""
+
+    exit_code = 2
+
+
 class TimedOut(PacelineError):
     """A condition was not met in time."""
 

@@ -15,11 +15,11 @@ from paceline.client.api_requests import (
     json_body,
     json_content,
     new_id,
-    path_of,
     wait_query,
     without_none,
 )
 from paceline.client.batch_models import BatchedJob, JobBatch
+from paceline.client.checked_values import path_of
 from paceline.client.errors import Refused, TimedOut, Unavailable, Unreachable
 from paceline.client.exec_frames import Frame, FrameReader
 from paceline.client.explanation_models import Explanation

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from paceline.client.api_requests import Requests, path_of, without_none
+from paceline.client.api_requests import Requests, without_none
+from paceline.client.checked_values import path_of
 from paceline.client.errors import ApiError, NotAuthorised, PacelineError, Unreachable, WrongToken
 from paceline.client.models import Output
 

@@ -95,7 +95,7 @@ def act_on_each(
     said instead of a job that took it. Returns the answers of those that took it, and the exit code: that of the first
     refusal.
     """
-    from paceline.client.errors import NotFound, Refused
+    from paceline.client.errors import InvalidValue, NotFound, Refused
 
     answer_by_id: dict[str, JobAnswer] = {}
     code = 0
@@ -103,7 +103,7 @@ def act_on_each(
         for each in ids:
             try:
                 answer_by_id[each] = answer = call(each)
-            except (NotFound, Refused) as error:
+            except (InvalidValue, NotFound, Refused) as error:
                 note(f"paceline: {refused(each, error)}")
                 code = code or error.exit_code
                 continue

@@ -114,6 +114,15 @@ def test_a_job_of_a_foreign_producer_is_a_record_of_ours(monkeypatch):
     assert (job.job_id, job.instances) == ("from-afar", 2)
 
 
+@pytest.mark.parametrize("arguments", [[], ["broker:9092"], ["broker:9092", "a", "cell-1"]])
+def test_the_foreign_producer_tells_how_it_is_used(monkeypatch, capsys, arguments):
+    monkeypatch.setattr(sys, "argv", ["foreign_producer.py", *arguments])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "examples" / "foreign_producer.py"))
+    assert end.value.code == 2
+    assert "Usage: foreign_producer.py HOST:PORT JOB_ID [CELL]" in capsys.readouterr().err
+
+
 def test_standard_input_of_the_tour_is_a_job(monkeypatch):
     [text] = re.findall(r"<<'JOB'\n(.*?)JOB\n", (ROOT / "README.md").read_text(), re.S)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))

@@ -1,6 +1,7 @@
 """The command starts fast, says what is wrong, and ends with the code that the page of help promises."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 import paceline
 from events.log.port import LogFault, LogGap, LogUnavailable
+from paceline import __main__ as entry
 from paceline.cli import main
 from tests.helpers import ROOT
 from tests.paceline.fake import job
@@ -124,6 +126,43 @@ def test_a_wrong_token_is_9_and_is_said_to_be_wrong(cli, cell, monkeypatch, tmp_
     assert f"The token isn't that of the cell at http://{cell.address}, or another process listens there" in err
 
 
+def test_a_token_that_fits_into_no_header_is_said_to_be_none(cli, cell):
+    code, _, err = cli("job", "get", "x", "--token", "wröng")
+    assert (code, cell.asked) == (9, [])
+    assert "a token has printable ASCII characters alone, and character 3 of 5 is U+00F6" in err
+
+
+@pytest.mark.parametrize(
+    "address", ["http://", ":0", "host:0", "host:99999", "[::1", "::1", "host:x", "a b", "/", "ftp://x", "unix:/x"]
+)
+def test_what_is_no_address_of_a_server_is_2(cli, cell, address):
+    code, _, err = cli("job", "get", "x", "--server", address)
+    assert code == 2
+    assert err.startswith(f"paceline: '{address}' is no address of a server: write HOST:PORT, such as ")
+    assert cell.asked == []
+
+
+def test_a_server_is_named_by_its_address_or_by_a_url(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", job())
+    for address in (cell.address, f"http://{cell.address}", f"http://{cell.address}/"):
+        assert cli("job", "get", "a", "--server", address)[0] == 0
+    for address in ("[::1]:1", "http://localhost:1"):
+        assert cli("job", "get", "a", "--server", address)[0] == 6
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "web/tasks", "../../etc", "ä", "a b", "a\n", "x" * 129])
+@pytest.mark.parametrize(
+    "args",
+    [["job", "get"], ["job", "delete"], ["job", "stop"], ["job", "logs"], ["job", "wait"], ["host", "get"],
+     ["host", "clear"], ["secret", "delete", "--yes"]],
+)  # fmt: skip
+def test_what_can_be_no_id_is_said_and_asks_nothing(cli, cell, args, name):
+    code, _, err = cli(*args, name)
+    assert code == 2
+    assert re.search(f" is no id of a {args[0]}: an id has 1 to 128 letters, digits, dots, dashes and underscores", err)
+    assert cell.asked == []
+
+
 def test_nobody_there_is_6(cli, cell):
     code, _, err = cli("job", "get", "x", "--server", "127.0.0.1:1")
     assert code == 6
@@ -163,6 +202,50 @@ def test_an_interrupt_is_130_and_the_job_goes_on(cell):
     assert process.returncode == 130
     assert "interrupted; the job goes on" in err
     assert cell.writes() == []
+
+
+class InterruptedImport:
+    """Stands for Ctrl-C while the command is loaded."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "paceline.cli.main":
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_the_command_is_loaded_is_130_without_a_traceback(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "paceline.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [InterruptedImport(), *sys.meta_path])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_the_command_is_the_guarded_entry():
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"] == {
+        "paceline": "paceline.__main__:main"
+    }
+
+
+@pytest.mark.parametrize(
+    "args", [["job", "list"], ["job", "list", "-o", "json"], ["--help"], ["job", "list", "--help"]]
+)
+def test_a_reader_of_the_output_that_leaves_is_no_error(cell, monkeypatch, args):
+    cell.answer("GET", "/v1/jobs", {"jobs": [job()] * 2000, "next_page_token": ""})
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main.run(args) == 0
+
+
+def test_a_reader_that_leaves_with_the_last_words_still_to_be_written_is_no_error(monkeypatch):
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        monkeypatch.setattr(main.cli, "main", lambda *_, **__: pipe.write("last words"))
+        assert main.run([]) == 0
 
 
 @pytest.mark.parametrize(

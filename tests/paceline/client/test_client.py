@@ -6,9 +6,20 @@ import httpx2
 import pytest
 
 import paceline
+from events.bounds import NAME
 from paceline.cli import progress
+from paceline.client import checked_values
 from paceline.client.client import Client
-from paceline.client.errors import NotAuthorised, NotFound, Refused, TimedOut, Unavailable, Unreachable, WrongToken
+from paceline.client.errors import (
+    InvalidValue,
+    NotAuthorised,
+    NotFound,
+    Refused,
+    TimedOut,
+    Unavailable,
+    Unreachable,
+    WrongToken,
+)
 from paceline.services.settings import AgentPart, ViewsPart, for_up, load
 from tests.paceline.fake import FakeCell, job, running
 
@@ -122,7 +133,11 @@ def test_an_error_of_something_in_between_is_told_too(cell, client, body):
         client.cell()
 
 
-def test_paths_are_quoted(cell, client):
+def test_the_client_takes_the_ids_that_the_cell_takes():
+    assert checked_values.ID.pattern == NAME.pattern
+
+
+def test_ids_that_can_be_none_ask_for_no_path_and_others_are_quoted(cell, client):
     asked = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -130,11 +145,13 @@ def test_paths_are_quoted(cell, client):
         return httpx2.Response(200, json={})
 
     with Client("127.0.0.1:1", transport=httpx2.MockTransport(answer)) as other:
-        other.job("a/b?c")
-        other.pool("/maps/tiles")
+        for call, name in ((other.job, "a/b?c"), (other.explanation, "ä"), (other.host, ".."), (other.pool, "/a/../b")):
+            with pytest.raises(InvalidValue):
+                call(name)
+        other.pool("/maps/tïles?")
         other.round("sla", 3)
-        other.explanation("ä")
-    assert asked == ["/v1/jobs/a%2Fb%3Fc", "/v1/pools/maps/tiles", "/v1/rounds/sla/3", "/v1/jobs/%C3%A4/explanation"]
+        other.causes("0/paceline.lifecycle:57")
+    assert asked == ["/v1/pools/maps/t%C3%AFles%3F", "/v1/rounds/sla/3", "/v1/causes/0/paceline.lifecycle%3A57"]
 
 
 def test_the_stream_of_events(cell, client):
