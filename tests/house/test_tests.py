@@ -14,6 +14,7 @@ SPANNING = {
     "helpers",
     "hostile",
     "house",
+    "pages",
     "processes",
     "scenarios",
     "storms",

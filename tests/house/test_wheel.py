@@ -62,6 +62,9 @@ def test_the_wheel_runs_the_demo_for_somebody_else(folder: Path) -> None:
         user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
     variables = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TMPDIR": str(home), "NO_COLOR": "1"}
     command = str(environment / "bin" / "paceline")
-    assert run(command, "--version", cwd=home, env=variables, **user).stdout.startswith("paceline ")
+    page = (ROOT / "docs" / "install.md").read_text()
+    assert f"pip install {wheel.name}\n" in page
+    version = run(command, "--version", cwd=home, env=variables, **user).stdout
+    assert f"paceline --version\n{version}" in page
     done = run(command, "demo", cwd=home, env=variables, **user)
     assert "all identical, byte for byte" in done.stdout

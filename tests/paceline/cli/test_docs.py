@@ -18,18 +18,7 @@ from paceline.services.settings import ViewsPart
 from tests.helpers import ROOT
 from tools.cli_page import reference
 
-PAGES = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs/reasons.md",
-    "docs/sharing.md",
-    "docs/updates.md",
-    "docs/jobs.md",
-    "docs/architecture.md",
-    "docs/simulate.md",
-    "docs/replay.md",
-    "docs/reliability.md",
-)
+PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))))
 
 
 def test_the_reference_is_that_of_the_commands():

@@ -1,0 +1,32 @@
+"""Pages show what their examples print. Each page has a cell of its own, where it starts one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.pages.reader import differences, examples, same
+
+PAGES = ("docs/walk-user.md", "docs/walk-operator.md", "docs/first-cluster.md")
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_what_its_examples_print(page: str, tmp_path: Path) -> None:
+    assert differences(page, tmp_path) == {}, f"write it anew: python -m tests.pages.reader {page}"
+
+
+def test_examples_are_read_with_their_documents_and_outputs() -> None:
+    block = "$ cat > a <<'END'\n$ no command\nEND\n$ ls | \\\n> head\na\n"
+    assert examples("console", block) == [
+        ("$ cat > a <<'END'\n$ no command\nEND\n", ""),
+        ("$ ls | \\\n> head\n", "a\n"),
+    ]
+    python = ">>> for each in range(2):\n...     print(each)\n...\n0\n1\n>>> 1\n1\n"
+    assert [each.shown for each in examples("pycon", python)] == ["0\n1\n", "1\n"]
+
+
+def test_what_differs_from_run_to_run_is_held_fixed_and_nothing_else() -> None:
+    assert same("web  RUNNING  3s ago\n", "web   RUNNING 1m12s ago\n")
+    assert same("at 2026-11-27T00:59:38Z, jobs:12\n", "at 2027-01-01T10:00:00.123Z, jobs:5\n")
+    assert not same("web  RUNNING  3s ago\n", "web  PENDING  3s ago\n")
+    assert not same("4 cpu\n", "5 cpu\n")
