@@ -67,6 +67,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 AS_OF = "paceline.as_of"
 
 
@@ -212,6 +213,22 @@ def when(text: str | None, zone: str = "") -> str:
     if zone == "utc":
         return at.isoformat(timespec="seconds").replace("+00:00", "Z")
     return f"{span((_age_now() - at).total_seconds())} ago"
+
+
+def timed(text: str, zone: str = "") -> str:
+    """A sentence with its RFC 3339 times as people read them: the time of day, and how far from now; as `when` has them
+    where a zone is named.
+    """
+
+    def written(match: re.Match[str]) -> str:
+        at, now_ = datetime.fromisoformat(match[0]).astimezone(UTC), _age_now()
+        if zone:
+            return when(match[0], zone)
+        day = "" if at.date() == now_.date() else f"{at:%Y-%m-%d} "
+        seconds = (at - now_).total_seconds()
+        return f"{day}{at:%H:%M:%S}Z ({f'in {span(seconds)}' if seconds > 0 else f'{span(-seconds)} ago'})"
+
+    return _TIME.sub(written, text)
 
 
 def ahead(text: str | None, zone: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from paceline.client.errors import NotFound, TimedOut, Unavailable, Unreachable
 from paceline.client.models import ENDED, KILLED, RUNNING, SUCCEEDED, Job
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
-from paceline.output import COLOURS, console, live, note, plain, show
+from paceline.output import COLOURS, console, live, note, plain, show, timed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -154,7 +154,7 @@ def _why(client: "Client", job_ids: Iterable[str]) -> Iterator[str]:
     for job_id in job_ids:
         with suppress(Unreachable, Unavailable, NotFound):
             if (headline := client.explanation(job_id)["headline"]) is not None:
-                yield f"  {job_id}: {headline['code']} {headline['message']}"
+                yield f"  {job_id}: {headline['code']} {timed(headline['message'])}"
 
 
 def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: float | None, form: str = "table") -> int:
@@ -169,7 +169,7 @@ def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: fl
         reason = each.get("reason")
         if not reached(each, goal):
             failed = each["update"] if _creation_failed(each) else reason
-            text = f": {failed['message']}" if failed else ""
+            text = f": {timed(failed['message'])}" if failed else ""
             note(f"job {each['job_id']} {each['state']}{text}")
             note(f"look with: paceline job get {each['job_id']}")
             codes.add(exit_code_of(each))

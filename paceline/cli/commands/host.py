@@ -22,7 +22,21 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.top import host_top
 from paceline.cli.groups import CommandGroup
-from paceline.output import Column, TableOptions, ahead, cores, facts, gib, note, other_columns, say, show, table, words
+from paceline.output import (
+    Column,
+    TableOptions,
+    ahead,
+    cores,
+    facts,
+    gib,
+    note,
+    other_columns,
+    say,
+    show,
+    table,
+    when,
+    words,
+)
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -124,7 +138,7 @@ def _use(host: Any) -> str:
     """The use of a host by its runs as it was told last, or why it isn't known."""
     if used := host.get("used"):
         parts = f"{used['cpu']}/{LOAD_STEPS} of its CPU, {used['memory']}/{LOAD_STEPS} of its memory"
-        return f"{parts}, told {used['at']}"
+        return f"{parts}, told {when(used['at'])}"
     if USAGE not in host["attributes"]:
         return f"not measured: its agent doesn't offer {USAGE}"
     return "not told since it connected: a host tells what has moved by two sixteenths, and all after ten minutes"
@@ -140,8 +154,14 @@ def _taints_column(hosts: list[Any]) -> list[Column]:
 
 
 def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
+    if name == "session":
+        return []  # a number for the agent alone
+    if name.endswith(("_at", "_since")):
+        return [(name, when(value))]
+    if name == "lost" and value:
+        return [(name, f"{when(value['at'])} ({value['code']})")]
     if name == "suspected" and value:
-        return [(name, f"{value['message']} ({value['code']})"), ("avoided_until", value["until"])]
+        return [(name, f"{value['message']} ({value['code']})"), ("avoided_until", ahead(value["until"]))]
     if name == "shrunk" and value:
         return [(name, f"{value['message']} ({value['code']})"), ("surplus", words(value["surplus"]))]
     if name == "ignored_resources" and value:

@@ -1,6 +1,7 @@
 """Prints jobs for people."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import groupby
@@ -11,7 +12,7 @@ from events.words import why_not
 from paceline.cli.commands.common import cell_column
 from paceline.cli.update_progress import progress_of
 from paceline.client.json_type import Json
-from paceline.output import Column, TableOptions, ahead, facts, note, say, table, when, words
+from paceline.output import Column, TableOptions, ahead, facts, note, say, table, timed, when, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,11 +37,16 @@ _TIMES = frozenset(("until_ms", "not_before_ms"))
 def print_job(body: "Job", zone: str) -> None:
     """A job, a line for each field."""
     reason, update, wake = body.get("reason"), body.get("update"), body.get("next_wake_up")
+    spec = body.get("spec") or {}
     facts(
         (
             ("job", body["job_id"]),
             ("state", body["state"]),
-            ("reason", f"{reason['code']}  {reason['message']}" if reason else None),
+            ("reason", f"{reason['code']}  {timed(reason['message'], zone)}" if reason else None),
+            *([("description", about)] if (about := spec.get("description")) else []),
+            *([("image", image)] if (image := spec.get("image")) else []),
+            *([("command", shlex.join(command))] if (command := spec.get("command")) else []),
+            ("resources", _resources(spec.get("resources") or {})),
             ("pool", body.get("pool")),
             ("kind", body.get("kind")),
             ("priority", body.get("priority")),
@@ -57,7 +63,14 @@ def print_job(body: "Job", zone: str) -> None:
             ("ended", when(body.get("ended_at"), zone)),
         )
     )
-    note(f"its tasks: paceline job tasks {body['job_id']}; why it is so: paceline job explain {body['job_id']}")
+    name = body["job_id"]
+    note(f"its tasks: paceline job tasks {name}; why it is so: paceline job explain {name}")
+    note(f"its file: paceline job spec {name}")
+
+
+def _resources(resources: "Amounts") -> str:
+    """The resources of a task, without those that it asks nothing of."""
+    return words({name: amount for name, amount in resources.items() if amount not in (0, "0MiB")})
 
 
 def print_tasks(rows: "list[Task]", shape: TableOptions) -> None:
@@ -151,12 +164,12 @@ def print_explanation(body: "Explanation", zone: str) -> None:
         _print_strategy(body)
         _print_winner(body)
         return
-    say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")
+    say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {timed(headline['message'], zone)}")
     say(f"  who can act: {headline['actor']}")
     _print_strategy(body)
     for index, cause in enumerate(body["reasons"]):
         if index:
-            say(f"  also {cause['code']}  {cause['message']}")
+            say(f"  also {cause['code']}  {timed(cause['message'], zone)}")
         for name, value in _details(cause, zone):
             say(f"  {name:<8} {value}")
     _print_winner(body)
@@ -179,7 +192,7 @@ def _print_winner(body: "Explanation") -> None:
 
 def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
     """The details of a reason beside its sentence, one line each."""
-    ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
+    before, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
     funnel = ": ".join((f"{considered} looked at", *([why_not(by_reason)] if by_reason else [])))
     nearest = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
@@ -191,14 +204,14 @@ def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
         ("may use", _amounts(cause.get("entitlement"))),
         ("limit", _amounts(cause.get("limit"))),
         ("reserved", _amounts(cause.get("reserved"))),
-        ("ahead", "-" if ahead is None else f"{ahead} tasks of {cause.get('jobs_ahead')} jobs"),
+        ("ahead", "-" if before is None else f"{before} tasks of {cause.get('jobs_ahead')} jobs"),
         ("hosts", "-" if considered is None else funnel),
         ("hosts", ", ".join(cause.get("hosts") or ()) or "-"),
         ("nearest", " · ".join(nearest) or "-"),
         ("missing", cause.get("missing") or "-"),
         ("order", str(cause.get("order") or "-")),
-        ("until", when(cause.get("until"), "utc")),
-        ("again at", when(cause.get("not_before"), "utc")),
+        ("until", ahead(cause.get("until"), zone)),
+        ("again", ahead(cause.get("not_before"), zone)),
         ("round", f"{cause.get('machine')} {cause.get('round')}" if cause.get("round") else "-"),
     )
     return [(name, value) for name, value in lines if value != "-"]

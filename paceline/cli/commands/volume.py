@@ -20,7 +20,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.groups import CommandGroup
 from paceline.client.errors import NotFound
-from paceline.output import Column, TableOptions, answers, show, table
+from paceline.output import Column, TableOptions, answers, show, table, when
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -33,7 +33,7 @@ COLUMNS = [
     Column("JOB", lambda each: each["job_id"]),
     Column("TASK", lambda each: each["instance"], right=True),
     Column("NAME", lambda each: each["name"]),
-    Column("CREATED", lambda each: each["created_at"]),
+    Column("CREATED", lambda each: when(each["created_at"]), order=lambda each: each["created_at"]),
 ]
 
 

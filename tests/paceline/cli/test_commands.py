@@ -5,10 +5,17 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
 from ruamel.yaml import YAML
 
+from events.resources import STANDARD
+from events.spec.job import JobSpec, from_event
 from paceline import output
+from paceline.cli.commands.job_spec import without_defaults
 from paceline.cli.progress import counts
+from paceline.job_files import read_jobs
+from tests.events.spec.test_job import specs as SPECS
+from tests.helpers.drawn import examples
 from tests.paceline.fake import job
 
 EXPLANATION = {
@@ -123,6 +130,8 @@ def test_a_job(cli, cell):
 job        a
 state      RUNNING
 reason     NO_HOST_FITS  no room
+command    true
+resources  -
 pool       /maps/tiles
 kind       batch
 priority   0
@@ -150,7 +159,7 @@ job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
   ahead    7 tasks of 2 jobs
   hosts    h1
   order    7
-  until    2026-08-21T10:44:19Z
+  until    now
   round    entitlement 12
   also NO_HOST_FITS  1 task finds no room
   hosts    412 looked at: 400 lack cpu, 12 are silent
@@ -234,6 +243,36 @@ def test_orders_of_a_round_that_are_alike_are_one_line_of_the_history(cli, cell)
     ]
     what = cli("job", "history", "a", "--columns", "what", "--no-header")[1]
     assert what.splitlines() == ["preempted; and 2 more orders like it", "preempted", "preempted"]
+
+
+@examples(40)
+@given(SPECS)
+def test_a_job_gives_its_file_back_and_that_is_the_same_job(spec):
+    """Submitted again it is a repeat, not another job."""
+    event = JobSpec.model_validate(spec).to_event("a")
+    again = without_defaults(from_event(event, STANDARD))
+    assert JobSpec.model_validate(again).to_event("a").spec_hash == event.spec_hash
+
+
+def test_the_file_of_a_job_is_yaml_without_defaults(cli, cell, tmp_path):
+    (tmp_path / "a.yaml").write_text("job_id: a\npool: /maps\ncommand: [sh, -c, ls]\nresources: {cpu: 0.5}\n")
+    [file] = read_jobs([str(tmp_path / "a.yaml")])
+    body = from_event(file.spec.to_event("a"), STANDARD)
+    cell.answer("GET", "/v1/jobs/a", {**job("a"), "spec": body})
+    out = cli("job", "spec", "a")[1]
+    assert out == "job_id: a\npool: /maps\ncommand:\n- sh\n- -c\n- ls\nresources:\n  cpu: 0.5\n"
+    assert cell.asked[-1].query == {"overrides": "true"}
+    assert json.loads(cli("job", "spec", "a", "--all", "-o", "json")[1]) == body
+    assert "its file: paceline job spec a\n" in cli("job", "get", "a")[2]
+
+
+def test_times_in_sentences_are_times_of_day_with_their_distance(cli, cell):
+    message = "tried again at 2026-08-21T10:46:19.000Z; allowed since 2026-08-20T10:44:19Z"
+    cell.answer("GET", "/v1/jobs/a", job("a", reason={"code": "BACKOFF", "message": message}))
+    shown = cli("job", "get", "a")[1]
+    assert "tried again at 10:46:19Z (in 2m0s); allowed since 2026-08-20 10:44:19Z (1d0h ago)" in shown
+    utc = cli("job", "get", "a", "--utc")[1]
+    assert "tried again at 2026-08-21T10:46:19Z; allowed since 2026-08-20T10:44:19Z" in utc
 
 
 def test_a_deleted_job_is_told_to_be_deleted(cli, cell):
@@ -710,7 +749,7 @@ def test_a_suspected_host_is_shown_with_why_and_until_when(cli, cell, monkeypatc
     )
     shown = cli("host", "get", "h1")[1]
     assert "tasks failed there at once (FAILS_AT_ONCE)\n" in shown
-    assert f"avoided_until  {suspected['until']}" in shown
+    assert "avoided_until  in 10m0s\n" in shown
     assert cli("host", "clear", "h1", "--reason", "new disk")[:2] == (0, "host h1 takes new tasks again\n")
     assert cell.asked[-1].body["reason"] == "new disk"
 
@@ -725,7 +764,7 @@ MEASURES = {"attributes": {"paceline/usage": "yes"}}
         (MEASURES | {"used": None}, "not told since it connected"),
         (
             MEASURES | {"used": {"cpu": 3, "memory": 5, "at": "2026-08-21T10:44:19.000Z"}},
-            "3/16 of its CPU, 5/16 of its memory, told 2026-08-21T10:44:19.000Z",
+            "3/16 of its CPU, 5/16 of its memory, told 0s ago",
         ),
     ],
 )
