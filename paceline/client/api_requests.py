@@ -102,10 +102,18 @@ class Requests:
                 return
 
     def _write(
-        self, method: str, path: str, body: Json | None, wait: float, query: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Json | None,
+        wait: float,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         params = {**(query or {}), **wait_query(wait)}
-        response = self._send(method, path, wait, params=params, **json_body(body))
+        options = json_body(body)
+        options["headers"] |= headers or {}
+        response = self._send(method, path, wait, params=params, **options)
         answer = response.json()
         self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
         return answer

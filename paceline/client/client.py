@@ -9,6 +9,7 @@ import httpx2
 
 from paceline.client.api_requests import PAGE, error_of, json_body, new_id
 from paceline.client.checked_values import path_of, pool_path
+from paceline.client.errors import NotFound
 from paceline.client.jobs import PLAN_S, JobRequests
 from paceline.client.json_type import Json
 from paceline.client.lines import Lines
@@ -53,17 +54,29 @@ class Client(JobRequests, OutputRequests):
         """One pool."""
         return cast("Pool", self._get(pool_path(path)))
 
-    def define_pool(self, path: str, spec: Mapping[str, Any], wait: float = 0) -> Answer:
-        """Creates or changes a pool: reservation, limit, share, static and so on, as pool files have them."""
-        return cast(Answer, self._write("PUT", pool_path(path), dict(spec), wait))
+    def define_pool(self, path: str, spec: Mapping[str, Any], wait: float = 0, expected: str | None = None) -> Answer:
+        """Creates a pool or replaces its definition: reservation, limit, share, static and so on, as pool files have
+        them. `expected`: the `position` of the pool that it replaces, as it was read; `*`: whatever stands; empty:
+        there is none. None: as it stands now. Raises `Conflict` where it was changed since.
+        """
+        if expected is None:
+            try:
+                expected = self.pool(path)["position"]
+            except NotFound:
+                expected = ""
+        condition = {"If-Match": _tag(expected)} if expected else {"If-None-Match": "*"}
+        return cast(Answer, self._write("PUT", pool_path(path), dict(spec), wait, headers=condition))
 
     def pool_tree(self) -> "PoolTree":
         """All pools, by path, and what the cells have."""
         return cast("PoolTree", self._get("/v1/pools"))
 
-    def change_pool(self, path: str, changes: Mapping[str, Any], wait: float = 0) -> Answer:
-        """Changes what is named of a pool, such as `closed`; all else stays."""
-        return cast(Answer, self._write("PATCH", pool_path(path), dict(changes), wait))
+    def change_pool(self, path: str, changes: Mapping[str, Any], wait: float = 0, expected: str = "") -> Answer:
+        """Changes what is named of a pool, such as `closed`; all else stays. `expected`: see `define_pool`; empty: the
+        pool is changed however it stands.
+        """
+        condition = {"If-Match": _tag(expected)} if expected else None
+        return cast(Answer, self._write("PATCH", pool_path(path), dict(changes), wait, headers=condition))
 
     def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> "PoolPlans":
         """Asks what defining these pools would do in each of their cells, without doing it. Each has its `path`."""
@@ -78,9 +91,10 @@ class Client(JobRequests, OutputRequests):
         """The entitlement of a pool, and its derivation."""
         return cast("Entitlement", self._get(pool_path(path, "entitlements")))
 
-    def remove_pool(self, path: str, wait: float = 0) -> Answer:
-        """Removes a pool that is not in use."""
-        return cast(Answer, self._write("DELETE", pool_path(path), None, wait))
+    def remove_pool(self, path: str, wait: float = 0, expected: str = "") -> Answer:
+        """Removes a pool that is not in use; `expected`: see `change_pool`."""
+        condition = {"If-Match": _tag(expected)} if expected else None
+        return cast(Answer, self._write("DELETE", pool_path(path), None, wait, headers=condition))
 
     def hosts(self) -> "Iterator[Host]":
         """All hosts."""
@@ -208,6 +222,11 @@ class Client(JobRequests, OutputRequests):
     def openapi(self) -> Json:
         """The description of the API."""
         return self._get("/openapi.json")
+
+
+def _tag(position: str) -> str:
+    """The condition that something still is as it was last changed at a position."""
+    return position if position == "*" else f'"{position}"'
 
 
 def _stream(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:

@@ -101,8 +101,11 @@ ANSWERS: Mapping[str, Any] = {
 OTHERWISE_DEFINED: Mapping[str, str] = {"/v1/cell/settings": "CellSpec"}
 """Answers that have the form of a specification."""
 WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "POST /v1/jobs": {"200": (Job, JobCheck), "202": (SubmittedJob,)},
-    "POST /v1/jobs/{job_id}/updates": {"200": (JobAnswer, UpdateCheck), "202": (Answer,)},
+    "POST /v1/jobs": {"200": (Job, JobCheck), "201": (Job,), "202": (SubmittedJob,)},
+    "POST /v1/jobs/{job_id}/updates": {"200": (JobAnswer, UpdateCheck), "201": (JobAnswer,), "202": (Answer,)},
+    "POST /v1/jobs/{job_id}/restarts": {"200": (JobAnswer,), "201": (JobAnswer,), "202": (Answer,)},
+    "POST /v1/jobs/{job_id}/rollbacks": {"200": (JobAnswer,), "201": (JobAnswer,), "202": (Answer,)},
+    "PUT /v1/pools/{path}": {"200": (PoolAnswer,), "201": (PoolAnswer,), "202": (PoolAnswer,)},
     "POST /v1/jobs/{job_id}/tasks/{instance}/placements": {"200": (TaskPlacement,)},
     "POST /v1/job-batches": {"200": (JobBatch,)},
     "POST /v1/job-plans": {"200": (JobPlan, JobPlans)},

@@ -19,6 +19,8 @@ from projections.views.rows import AnswerRow
 
 FINE = (*IN_EFFECT, Code.ALREADY_ENDED)
 """The answers that are good for a command that ends something: it is over already."""
+MADE = "made"
+"""The path of what a command made, as `Follows` tells it: it is in no body."""
 Follows = Callable[[Connection, AnswerRow], Json]
 """Adds to the answer to a command that was carried out, from the views."""
 
@@ -41,6 +43,7 @@ async def carry_out(
     wait: float,
     fine: Collection[Code] = FINE,
     follows: Follows | None = None,
+    about: str = "",
 ) -> Response:
     """Writes `fact(command id)`, once `must_be` has found what it is about in the views, and waits for the answer.
 
@@ -55,7 +58,7 @@ async def carry_out(
         return event, context.append(event, key)
 
     event, offset = await run_in_threadpool(append)
-    return await answered(context, event, offset, wait, 409, fine, follows)
+    return await answered(context, event, offset, wait, 409, fine, follows, about)
 
 
 async def answered(
@@ -66,22 +69,25 @@ async def answered(
     refused: int,
     fine: Collection[Code] = FINE,
     follows: Follows | None = None,
+    about: str = "",
 ) -> Response:
     """The answer to a fact with a `command_id` that was written at an offset; `refused` is the status of a no. Raises
-    a problem where it is one. `follows` tells more of a yes.
+    a problem where it is one. `follows` tells more of a yes, such as where that is what was `made`; `about` is the path
+    of what the fact is about, where its effect shows.
     """
     told: Json = {"command_id": event.command_id, "position": f"{event.topic}:{offset}"}
     answer = await context.answer(event.topic, offset, wait)
     headers = {"Log-Position": told["position"]}
     if answer is None:
-        return JSONResponse(told, 202, headers)
+        return JSONResponse(told, 202, headers | ({"Location": about} if about else {}))
     if answer.code not in fine:
         status = 404 if answer.code == Code.NOT_FOUND else refused
         raise Problem(status, answer.code, answer.message, position=told["position"])
     told |= {"code": answer.code, "message": answer.message}
     if follows is not None:
         told |= await run_in_threadpool(_look, context, follows, answer)
-    return JSONResponse(told, 200, headers)
+    location = told.pop(MADE, "")
+    return JSONResponse(told, 201 if location else 200, headers | ({"Location": location} if location else {}))
 
 
 def _look(context: Context, follows: Follows, answer: AnswerRow) -> Json:

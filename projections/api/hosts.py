@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Self
+from urllib.parse import quote
 
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field, model_validator
@@ -111,7 +112,9 @@ async def tell(context: Context, host_id: str, what: Callable[..., Word], comman
     def fact(command_id: str) -> Word:
         return what(host_id=host_id, command_id=command_id, reason=command.reason)
 
-    return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
+    about = f"/v1/hosts/{quote(host_id, safe='')}"
+    must_be = partial(_host, host_id=host_id)
+    return await carry_out(context, command, fact, host_id, must_be, wait, about=about)
 
 
 def _host(connection: Connection, host_id: str) -> HostRow:

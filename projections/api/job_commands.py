@@ -7,6 +7,7 @@ version and which update follow, with how many instances the update is about.
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -30,7 +31,7 @@ from events.spec.job import JobSpec, from_event
 from events.task_overrides import whole
 from paceline.client.json_type import Json
 from paceline.client.models import UpdateCheck
-from projections.api.commands import FINE, Command, carry_out
+from projections.api.commands import FINE, MADE, Command, carry_out
 from projections.api.context import Context, Wait
 from projections.api.image_tags import digest_of, pinned
 from projections.api.job_lookup import find_job, read_views
@@ -55,6 +56,8 @@ OF_JOBS = {
     "holds": ("hold", "Holds a job: what of it waits isn't queued until it is released; what runs goes on."),
     "releases": ("release", "Releases a job that is held."),
 }
+MAKING = ("restart", "roll_back")
+"""Actions that make an update."""
 Version = Annotated[int, Field(ge=0, le=INT_MAX, description="0: whatever it has.")]
 
 
@@ -171,7 +174,12 @@ def _update(router: APIRouter, context: Context) -> None:
         if not dry_run:
             await run_in_threadpool(context.append_uploads, spec.chunks, job_id)
             return await _carry_out(
-                context, job_id, command, partial(JobUpdateRequested, job_id=job_id, spec=encode(event)), wait
+                context,
+                job_id,
+                command,
+                partial(JobUpdateRequested, job_id=job_id, spec=encode(event)),
+                wait,
+                makes_update=True,
             )
 
         def look(connection: Connection) -> UpdateCheck:
@@ -234,7 +242,7 @@ async def set_priority(context: Context, job_id: str, command: PriorityCommand, 
 async def act(context: Context, job_id: str, command: JobCommand, action: str, wait: float, **more: Any) -> Response:
     """Asks for an action of `JobActionRequested`."""
     fact = partial(JobActionRequested.pack, job_id=job_id, action=action, **more)
-    return await _carry_out(context, job_id, command, fact, wait)
+    return await _carry_out(context, job_id, command, fact, wait, makes_update=action in MAKING)
 
 
 async def _carry_out(
@@ -244,6 +252,7 @@ async def _carry_out(
     fact: Callable[..., Event],
     wait: float,
     fine: tuple[Code, ...] = IN_EFFECT,
+    makes_update: bool = False,
 ) -> Response:
     """Writes a command about a job and waits for its answer."""
     whole = partial(fact, expected_version=command.expected_version, reason=command.reason, data=command.data)
@@ -255,8 +264,22 @@ async def _carry_out(
         partial(find_job, job_id=job_id),
         wait,
         fine,
-        partial(follows, job_id),
+        partial(_update_made if makes_update else follows, job_id),
+        path_of_job(job_id) + ("/updates" if makes_update else ""),
     )
+
+
+def path_of_job(job_id: str) -> str:
+    """The path of a job."""
+    return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _update_made(job_id: str, connection: Connection, answer: AnswerRow) -> Json:
+    """The effects of a command that makes an update, unless it was given before or changes nothing."""
+    effects = follows(job_id, connection, answer)
+    if answer.code == Code.DONE and effects["update"] is not None:
+        effects[MADE] = f"{path_of_job(job_id)}/updates/{effects['update']['number']}"
+    return effects
 
 
 def follows(job_id: str, connection: Connection, answer: AnswerRow) -> Json:

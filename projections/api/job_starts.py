@@ -19,7 +19,7 @@ from events.records.jobs import JobActionRequested, JobReopenRequested, JobSubmi
 from paceline.client.json_type import Json
 from projections.api.commands import carry_out
 from projections.api.context import Context, Wait
-from projections.api.job_commands import InstancesCommand, follows
+from projections.api.job_commands import InstancesCommand, follows, path_of_job
 from projections.api.job_lookup import find_job, read_views
 from projections.api.problems import ANSWERED, Problem
 from projections.queries.tasks import TASK_PLACES, columns_of
@@ -65,6 +65,7 @@ async def start_job(context: Context, job_id: str, command: StartCommand, wait: 
         wait,
         IN_EFFECT,
         partial(follows, job_id),
+        path_of_job(job_id),
     )
 
 

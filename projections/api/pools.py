@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Response
@@ -20,7 +21,9 @@ from events.topics import POOLS
 from paceline.client.json_type import Json
 from paceline.client.pool_models import Pool
 from projections.api.context import Context, Reading, Wait
-from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
+from projections.api.pool_writes import PoolWrites, Written, must_be_here
+from projections.api.preconditions import ANY, Conditional, tag
+from projections.api.problems import ANSWERED, Problem, not_found
 from projections.queries import pool_tree
 from projections.queries.resources import kinds_of
 
@@ -32,7 +35,12 @@ PATH = re.compile(POOL_PATTERN)
 def routes(context: Context) -> APIRouter:
     """The routes under /v1/pools; a path is written without its leading slash."""
     router = APIRouter(prefix="/v1/pools", tags=["pools"])
+    _reads(router, context)
+    _writes(router, context)
+    return router
 
+
+def _reads(router: APIRouter, context: Context) -> None:
     @router.get("")
     async def pools(read: Reading) -> Response:
         """The pools of the cell, by path, and what the cell has."""
@@ -44,72 +52,77 @@ def routes(context: Context) -> APIRouter:
         return await read(look)
 
     @router.get("/{path:path}")
-    async def pool(path: str, read: Reading) -> Response:
-        """One pool."""
+    async def pool(path: str, read: Reading, conditions: Conditional) -> Response:
+        """One pool. Its ETag is the version of its definition: amounts and queues change without it."""
+        positions: list[str] = []
 
         def look(connection: Connection) -> Pool:
             rows = pool_tree.pools_in_full(connection, f"/{path}")
             if not rows:
                 raise not_found("pool", f"/{path}")
-            _must_be_here(rows[0]["cell"], path)
+            must_be_here(context, rows[0]["cell"], f"/{path}")
+            positions.append(rows[0]["position"])
             return rows[0]
 
-        return await read(look)
+        answer = await read(look)
+        headers = {"ETag": tag(positions[0]), "Cache-Control": "no-store"}
+        if conditions.knows(positions[0]):
+            return Response(status_code=304, headers=headers | {"Log-Position": answer.headers["log-position"]})
+        answer.headers.update(headers)
+        return answer
+
+
+def _writes(router: APIRouter, context: Context) -> None:
+    writes = PoolWrites(context)
 
     @router.put("/{path:path}", status_code=202, responses=ANSWERED)
-    async def define(path: str, body: Annotated[Any, Body()], wait: Wait) -> Response:
-        """Creates a pool or changes it; what is left out gets its default."""
+    async def define(path: str, body: Annotated[Any, Body()], wait: Wait, conditions: Conditional) -> Response:
+        """Creates a pool, or replaces the definition of one that is there: what is left out gets its default. That
+        needs If-Match with the version that it replaces, or `*`; with `If-None-Match: *` it only creates.
+        """
         if not PATH.fullmatch(f"/{path}"):
             raise Problem(422, Code.INVALID_POOL, f"/{path[:100]} is no path of a pool, such as /maps/tiles")
         spec = await run_in_threadpool(_read, context, body)
         fact = spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell)
-        _must_be_here(fact.cell, path)
-        return await _write(context, fact, wait)
+        must_be_here(context, fact.cell, fact.path)
+        blindly = conditions.match == ANY
+        written = await writes.append(fact.path, conditions, lambda present: fact, blindly, required=True)
+        return await _answered(context, written, wait)
 
     @router.patch("/{path:path}", status_code=202, responses=ANSWERED)
-    async def change(path: str, body: Annotated[Json, Body()], wait: Wait) -> Response:
-        """Changes what the body names; all else stays as the views have it. `closed` closes a pool, or opens it."""
-        spec = await run_in_threadpool(_merged, context, f"/{path}", body)
-        return await _write(context, spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell), wait)
+    async def change(path: str, body: Annotated[Json, Body()], wait: Wait, conditions: Conditional) -> Response:
+        """Changes what the body names; all else stays as it is. `closed` closes a pool, or opens it. With If-Match only
+        that version is changed.
+        """
+        written = await writes.append(f"/{path}", conditions, partial(_merged, context, f"/{path}", body))
+        return await _answered(context, written, wait)
 
     @router.delete("/{path:path}", status_code=202, responses=ANSWERED)
-    async def remove(path: str, wait: Wait) -> Response:
-        """Removes a pool without children and open jobs; asked again, it tells the cells that were not told."""
+    async def remove(path: str, wait: Wait, conditions: Conditional) -> Response:
+        """Removes a pool without children and open jobs; asked again, it tells the cells that were not told. With
+        If-Match only that version is removed.
+        """
         fact = PoolRemoved(path=f"/{path}", command_id=uuid.uuid4().hex)
 
         def exists() -> bool:
             with context.views.read() as connection:
-                rows = pool_tree.pools_json(connection, f"/{path}")
-                pending = pool_tree.pool_pending(connection, f"/{path}")
-            for each in rows:
-                _must_be_here(each["cell"], path)
-            return bool(rows) or pending
+                rows = pool_tree.pool_rows(connection, fact.path)
+                return bool(rows) or pool_tree.pool_pending(connection, fact.path)
 
-        if await run_in_threadpool(exists):
-            return await _write(context, fact, wait)
-        return await _tell_again(context, fact)
-
-    def _must_be_here(cell: int, path: str) -> None:
-        _here(context, cell, f"/{path}")
-
-    return router
+        if not await run_in_threadpool(exists):
+            return await _tell_again(context, fact)
+        written = await writes.append(fact.path, conditions, lambda present: fact, blindly=not any(conditions))
+        return await _answered(context, written, wait)
 
 
-def _here(context: Context, cell: int, path: str) -> None:
-    if cell != context.cell:
-        raise wrong_cell(f"pool {path}", cell, [context.cell])
-
-
-def _merged(context: Context, path: str, changes: Json) -> PoolSpec:
-    """The spec of a pool as it is, with what is named changed. Raises a problem."""
-    with context.views.read() as connection:
-        rows = pool_tree.pool_rows(connection, path)
-        kinds = kinds_of(connection)
-    if not rows:
+def _merged(context: Context, path: str, changes: Json, present: PoolDefined | None) -> PoolDefined:
+    """The definition of a pool with what is named changed. Raises a problem."""
+    if present is None:
         raise not_found("pool", path)
-    present = pool_tree.spec_of(rows[0])
-    _here(context, present.cell, path)
-    return checked({**from_event(present, kinds.units), "cell": present.cell, **changes}, kinds)
+    with context.views.read() as connection:
+        kinds = kinds_of(connection)
+    spec = checked({**from_event(present, kinds.units), "cell": present.cell, **changes}, kinds)
+    return spec.to_event(path, uuid.uuid4().hex, context.cell)
 
 
 def _read(context: Context, body: Any) -> PoolSpec:
@@ -138,23 +151,29 @@ def checked(body: Any, kinds: Kinds, at: str = "") -> PoolSpec:
     return spec
 
 
-async def _write(context: Context, fact: PoolDefined | PoolRemoved, wait: float) -> Response:
+async def _answered(context: Context, written: Written, wait: float) -> Response:
     """The answer to a fact about a pool, once its cell has decided it and the others are told."""
-    offset = await run_in_threadpool(context.append, fact, fact.path)
-    position = f"{POOLS.name}:{offset}"
-    told: Json = {"path": fact.path, "command_id": fact.command_id, "position": position}
+    fact = written.fact
+    position, place = f"{POOLS.name}:{written.offset}", f"/v1/pools{fact.path}"
+    body: Json = {"path": fact.path, "command_id": fact.command_id, "position": position}
+    headers = {"Log-Position": position}
     # The other cells are told what this one has decided, not what somebody wished.
-    answer = await context.answer(POOLS.name, offset, max(wait, DECIDED_S) if context.others else wait)
+    answer = await context.answer(POOLS.name, written.offset, max(wait, DECIDED_S) if context.others else wait)
     if answer is None and context.others:
         detail = f"cell {context.cell} has not answered yet, so no other cell was told; send it again"
         raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
     if answer is None:
-        return JSONResponse(told, 202, {"Log-Position": position})
+        return JSONResponse(body, 202, headers | {"Location": place})
     if answer.code not in IN_EFFECT:
         status = 409 if answer.code in (Code.WRONG_CELL, Code.POOL_IN_USE) else 422
         raise Problem(status, answer.code, answer.message, position=position)
     await run_in_threadpool(context.append_to_others, fact, fact.path)
-    return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, {"Log-Position": position})
+    is_new = isinstance(fact, PoolDefined) and not written.was_there and answer.code == Code.DONE
+    if isinstance(fact, PoolDefined) and answer.code == Code.DONE:
+        headers["ETag"] = tag(position)
+    headers |= {"Location": place} if is_new else {}
+    body |= {"code": answer.code, "message": answer.message}
+    return JSONResponse(body, 201 if is_new else 200, headers)
 
 
 async def _tell_again(context: Context, fact: PoolRemoved) -> Response:

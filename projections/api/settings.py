@@ -31,7 +31,7 @@ def routes(context: Context) -> APIRouter:
         """Changes the settings that the body names; all others, and resources that it doesn't name, stay."""
         fact = await run_in_threadpool(_fact, body)
         offset = await run_in_threadpool(context.append, fact, "/")
-        return await answered(context, fact, offset, wait, 422)
+        return await answered(context, fact, offset, wait, 422, about="/v1/cell/settings")
 
     return router
 

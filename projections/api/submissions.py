@@ -85,8 +85,8 @@ async def submit_job(
     if answer.code not in IN_EFFECT:
         raise refusal(answer, position)
     job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
-    repeated = {"repeated": answer.code == Code.REPEATED}
-    return JSONResponse({**job, **repeated, **warned}, 200, location)
+    is_repeat = answer.code == Code.REPEATED
+    return JSONResponse({**job, "repeated": is_repeat, **warned}, 200 if is_repeat else 201, location)
 
 
 def refusal(answer: AnswerRow, position: str) -> Problem:

@@ -91,6 +91,6 @@ def routes(context: Context) -> APIRouter:
                 reason=command.reason,
             )
 
-        return await carry_out(context, command, fact, command.job_id, must_be, wait, IN_EFFECT)
+        return await carry_out(context, command, fact, command.job_id, must_be, wait, IN_EFFECT, about="/v1/volumes")
 
     return router

@@ -106,7 +106,7 @@ class CellProcess:
 
     def pool(self, path: str) -> None:
         answer = self.request("PUT", f"/v1/pools{path}?wait=20s", {"reservation": {}})
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == 201, answer.text
 
     def submit(self, job_id: str, instances: int, duration: str = "500ms", **more: Any) -> None:
         spec = {"job_id": job_id, "pool": "/p", "instances": instances, "resources": {"cpu": "100m"}}

@@ -139,7 +139,7 @@ class Site:
     def pool(self, path: str, cell: int = 0) -> None:
         """Defines a pool in a cell and waits for the answer."""
         answer = self.request("PUT", f"/v1/pools{path}?wait=20s", {"reservation": {}, "cell": cell})
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == 201, answer.text
 
     def submit(self, job_id: str, instances: int = 1, duration: str = "300ms", pool: str = "/p", **more: Any) -> None:
         """Submits a job of simulated tasks."""

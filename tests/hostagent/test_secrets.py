@@ -110,7 +110,7 @@ def test_a_job_keeps_the_version_of_its_submission_until_it_is_updated(cell: Cel
     assert spec["secrets"] == [{"name": name, "version": 1}]
     spec["secrets"] = [name]
     answer = cell.request("POST", f"/v1/jobs/{job}/updates?wait=10s", {"command_id": "new", "spec": spec})
-    assert answer.status_code == 200, answer.text
+    assert answer.status_code == 201, answer.text
     until(lambda: output(cell, job, 3) == "16\n")
     assert cell.get(f"/v1/jobs/{job}").json()["spec"]["secrets"] == [{"name": name, "version": 2}]
 
@@ -122,7 +122,7 @@ def test_the_same_file_again_is_an_update_where_a_secret_has_a_newer_version(cel
     spec = {**cell.get(f"/v1/jobs/{job}").json()["spec"], "secrets": [name]}
     put(cell, name, "value-two-longer")
     answer = cell.request("POST", f"/v1/jobs/{job}/updates?wait=10s", {"command_id": "new", "spec": spec})
-    assert answer.status_code == 200, answer.text
+    assert answer.status_code == 201, answer.text
     until(lambda: output(cell, job, 2) == "16\n")
     answer = cell.request("POST", f"/v1/jobs/{job}/updates?wait=10s", {"command_id": "newer", "spec": spec})
     assert "already" in answer.text, answer.text

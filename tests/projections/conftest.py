@@ -39,7 +39,7 @@ class CheckedClient(TestClient):
 
     def request(self, method: str, url: Any, **more: Any) -> Any:
         answer = super().request(method, url, **more)
-        if answer.status_code in (200, 202) and answer.headers.get("content-type") == "application/json":
+        if answer.status_code in (200, 201, 202) and answer.headers.get("content-type") == "application/json":
             must_conform(method, str(url), str(answer.status_code), answer.json())
         return answer
 

@@ -32,7 +32,7 @@ def test_a_job_in_the_wrong_partition_is_told_and_the_right_cell_runs_it(tmp_pat
     for each in cells:
         path, cell = f"/p{each.cell}", each.cell
         answer = each.request("PUT", f"/v1/pools{path}?wait=20s", {"cell": cell})
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == 201, answer.text
 
     wrong = KafkaLog(broker.address, 0)
     job = JobSubmitted(job_id="far", pool="/p1", simulated=Simulated(duration_ms=100))

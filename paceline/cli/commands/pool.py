@@ -48,15 +48,21 @@ def pool() -> None:
 @pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--dry-run", is_flag=True, help="Only show what would change, be let in and be preempted.")
+@click.option(
+    "--expected",
+    metavar="POSITION",
+    help="Only if the pool was last changed there, as `pool get` shows it; * if whatever stands may be replaced.",
+)
 @output_option
 @cell_option
 @with_client
-def apply(client: "Client", files: tuple[str, ...], dry_run: bool, form: str) -> int:
+def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str | None, form: str) -> int:
     """Create or update the pools in files, folders or standard input (-).
 
     All files are validated first. A pool that already matches its file is unchanged; one that `paceline pool close`
     closed opens again, unless its file says `closed: true`. A pool belongs to the cell that its file names, or else to
-    the cell of its parent.
+    the cell of its parent. One that somebody else changes meanwhile isn't overwritten (exit code 5): look at it, and
+    apply again.
 
     With --dry-run nothing is written: the machines of the cell decide on a copy of their state, and tell which pools
     would be created, changed or refused, what each pool could use then, which work would be let in and which would be
@@ -70,27 +76,36 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, form: str) ->
         changes = [each for plan in body["cells"] for each in plan["changes"]]
         show(form, body, (each["path"] for each in changes), lambda: print_plan(body))
         return int(any(each["change"] == "refuse" for each in changes))
+    if expected and expected != "*" and len(pools) > 1:
+        raise click.BadParameter(f"the files have {len(pools)} pools, one is expected", param_hint="--expected")
+    positions = {each.path: _position(client, each.path) for each in pools}
     with answers(form, len(pools)) as report:
         for each in pools:
-            answer, done = _apply(client, each)
+            answer, done = _apply(client, each, positions[each.path], expected)
             report(answer, each.path, f"pool {each.path} {done}")
             if answer.get("code") == "DONE" and answer.get("message"):
                 note(answer["message"])
     return 0
 
 
-def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":
+def _position(client: "Client", path: str) -> str:
+    """Where a pool was last changed; empty: there is none."""
     from paceline.client.errors import NotFound
 
     try:
-        present: Pool | None = client.pool(file.path)
+        return client.pool(path)["position"]
     except NotFound:
-        present = None
+        return ""
+
+
+def _apply(client: "Client", file: "PoolFile", position: str, expected: str | None) -> "tuple[Any, str]":
     # Written in any case: a cell that came later has not been told of the pool yet.
-    answer = client.define_pool(file.path, file.body, wait=DECIDED_S)
+    whatever = expected == "*" and position
+    replaced = "*" if whatever else position if expected in (None, "*") else expected
+    answer = client.define_pool(file.path, file.body, wait=DECIDED_S, expected=replaced)
     if answer.get("code") == "REPEATED":
         return answer, "unchanged"
-    return answer, "created" if present is None else "changed"
+    return answer, "changed" if position else "created"
 
 
 @pool.command("list", epilog=examples("paceline pool list", "paceline pool list -o name"))

@@ -643,11 +643,27 @@ def test_applying_pools_says_what_is_new_or_changed(cli, cell, tmp_path):
     code, out, err = cli("pool", "apply", str(path))
     assert err == "more is reserved than there is\n"
     assert (code, out) == (0, "pool /maps changed\npool /maps/routes created\npool /maps/tiles unchanged\n")
+    match = [(each.headers.get("if-match"), each.headers.get("if-none-match")) for each in cell.writes()]
+    assert match == [(f'"{POOL["position"]}"', None), (None, "*"), (f'"{POOL["position"]}"', None)]
     assert [(each.path, each.body) for each in cell.writes()] == [
         ("/v1/pools/maps", {"reservation": {"cpu": 3}}),
         ("/v1/pools/maps/routes", {"share": 2}),
         ("/v1/pools/maps/tiles", {"reservation": {"cpu": "1500m", "memory": "2GiB"}}),
     ]
+
+
+def test_a_pool_that_somebody_else_changed_is_not_overwritten(cli, cell, tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("{path: /maps, share: 2}")
+    cell.answer("GET", "/v1/pools/maps", POOL)
+    cell.problem("PUT", "/v1/pools/maps", 412, "VERSION_CONFLICT", "pool /maps is of paceline.pools:9 now")
+    code, _, err = cli("pool", "apply", str(path), "--expected", "paceline.pools:3")
+    assert (code, err) == (5, "paceline: pool /maps is of paceline.pools:9 now (VERSION_CONFLICT)\n")
+    assert cell.writes()[0].headers["if-match"] == '"paceline.pools:3"'
+    cli("pool", "apply", str(path), "--expected", "*")
+    assert cell.writes()[1].headers["if-match"] == "*"
+    path.write_text("- {path: /maps}\n- {path: /else}")
+    assert cli("pool", "apply", str(path), "--expected", "paceline.pools:3")[0] == 2
 
 
 def test_a_pool_is_applied_to_the_cell_of_its_file(cli, cell, tmp_path):

@@ -166,7 +166,7 @@ def test_what_names_a_host_goes_where_the_host_is(two):
 def test_a_pool_is_made_in_its_cell_and_all_cells_are_told(two):
     two.entitlement()
     answer = two.client.put("/v1/pools/new", json={"cell": 1, "share": 2})
-    assert (answer.status_code, answer.json()["code"], answer.headers["log-cell"]) == (200, "DONE", "1")
+    assert (answer.status_code, answer.json()["code"], answer.headers["log-cell"]) == (201, "DONE", "1")
     told = [two.facts(number, "paceline.pools")[-1] for number in (0, 1, 2)]
     assert all(isinstance(fact, PoolDefined) and fact == told[0] for fact in told)
     assert (told[0].path, told[0].cell, told[0].share_default) == ("/new", 1, 2)
@@ -174,7 +174,8 @@ def test_a_pool_is_made_in_its_cell_and_all_cells_are_told(two):
     assert below.headers["log-cell"] == "1", "it goes with the pool above"
     assert two.facts(2, "paceline.pools")[-1].cell == 1
     assert two.client.put("/v1/pools/other", json={}).headers["log-cell"] == "0"
-    assert two.client.put("/v1/pools/p1", json={"share": 3}).headers["log-cell"] == "1", "it stays where it is"
+    changed = two.client.put("/v1/pools/p1", json={"share": 3}, headers={"If-Match": "*"})
+    assert (changed.status_code, changed.headers["log-cell"]) == (200, "1"), "it stays where it is"
     assert two.get("/v1/pools/p1")["share"]["cpu"] == 3
     assert two.client.delete("/v1/pools/p1").headers["log-cell"] == "1"
     assert all(isinstance(two.facts(number, "paceline.pools")[-1], PoolRemoved) for number in (0, 1, 2))

@@ -326,3 +326,59 @@ def test_pools_of_several_cells_are_planned_each_in_its_own(tmp_path_factory):
     assert client.post("/v1/pool-plans", json={"pools": [{"path": "/x", "cell": 7}]}).status_code == 409
     for each in cells:
         each.close()
+
+
+def answering(api: Api) -> None:
+    """Entitlement does whatever is asked."""
+    api.answer("paceline.pools", "entitlement", lambda at, event: (
+        PoolAnswered(path=event.path, pools_offset=at, command_id=event.command_id, code="DONE", message="m"),
+    ))  # fmt: skip
+
+
+def test_a_pool_that_is_there_is_replaced_only_by_who_says_which_version(api):
+    answering(api)
+    made = api.client.put("/v1/pools/p?wait=30s", json={"share": 2}, headers={"If-None-Match": "*"})
+    assert (made.status_code, made.headers["location"]) == (201, "/v1/pools/p")
+    read = api.client.get("/v1/pools/p")
+    assert read.headers["etag"] == made.headers["etag"] == f'"{read.json()["position"]}"'
+    body = api.problem(api.client.put("/v1/pools/p?wait=30s", json={}), 428, "PRECONDITION_REQUIRED")
+    assert f"If-Match: {read.headers['etag']}" in body["detail"]
+    assert api.get("/v1/pools/p")["share"]["cpu"] == 2, "an empty body resets nothing"
+    again = api.client.put("/v1/pools/p?wait=30s", json={"share": 2}, headers={"If-None-Match": "*"})
+    assert api.problem(again, 412, "VERSION_CONFLICT")["detail"] == "pool /p is there already"
+    seen = {"If-Match": read.headers["etag"]}
+    mine = api.client.put("/v1/pools/p?wait=30s", json={"share": 3}, headers=seen)
+    assert (mine.status_code, "location" in mine.headers) == (200, False)
+    for method, more in (("PUT", {"json": {"share": 4}}), ("PATCH", {"json": {"share": 4}}), ("DELETE", {})):
+        theirs = api.client.request(method, "/v1/pools/p?wait=30s", headers=seen, **more)
+        body = api.problem(theirs, 412, "VERSION_CONFLICT")
+        assert (body["detail"].startswith("pool /p is of paceline.pools:1 now"), body["position"]) == (
+            True,
+            "paceline.pools:1",
+        )
+    assert api.get("/v1/pools/p")["share"]["cpu"] == 3
+    whatever = api.client.put("/v1/pools/p?wait=30s", json={"share": 5}, headers={"If-Match": "*"})
+    of_two = {"If-Match": f'"x", {whatever.headers["etag"]}'}
+    assert api.client.put("/v1/pools/p?wait=30s", json={"share": 6}, headers=of_two).status_code == 200
+    assert api.client.patch("/v1/pools/p?wait=30s", json={"closed": True}).status_code == 200
+    gone = api.client.put("/v1/pools/q?wait=30s", json={}, headers={"If-Match": "*"})
+    assert api.problem(gone, 412, "VERSION_CONFLICT")["detail"].startswith("pool /q isn't there")
+
+
+def test_who_has_a_definition_of_a_pool_is_not_sent_it_again(api):
+    api.pool("/p")
+    etag = api.client.get("/v1/pools/p").headers["etag"]
+    for known in (etag, "*", f'"other", {etag}'):
+        answer = api.client.get("/v1/pools/p", headers={"If-None-Match": known})
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
+        assert answer.headers["log-position"]
+    assert api.client.get("/v1/pools/p", headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_a_change_waits_for_the_one_before_it(api, monkeypatch):
+    monkeypatch.setattr("projections.api.context.POOL_WAIT_S", 0.01)
+    assert api.client.put("/v1/pools/p", json={}).status_code == 202
+    api.fold()
+    for headers in ({}, {"If-None-Match": "*"}):
+        undecided = api.client.put("/v1/pools/p", json={"share": 2}, headers=headers)
+        assert "an earlier change of pool /p is not decided yet" in api.problem(undecided, 503, "NOT_REACHED")["detail"]

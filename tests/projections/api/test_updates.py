@@ -240,7 +240,9 @@ def test_an_update_is_asked_for_and_its_answer_says_what_follows(service):
 
     service.answer("paceline.jobs", "lifecycle", says)
     body = {"spec": NEW, "expected_version": 1, "reason": "release", "data": "x"}
-    told = service.client.post("/v1/jobs/a/updates?wait=30s", json=body).json()
+    made = service.client.post("/v1/jobs/a/updates?wait=30s", json=body)
+    assert (made.status_code, made.headers["location"]) == (201, "/v1/jobs/a/updates/1")
+    told = made.json()
     assert (told["code"], told["version"], told["update"]["number"]) == ("DONE", 2, 1)
     assert told["update"]["instances"] == {"added": 1, "updated": 3, "removed": 0, "unchanged": 2}
     [fact] = [decode(each.value) for each in service.cell.log.scan("paceline.jobs", 1)]

@@ -57,7 +57,7 @@ def test_waiting_gives_the_job_as_accepted(api):
     api.pool()
     api.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
     answer = api.client.post("/v1/jobs?wait=30s", json=SPEC)
-    assert answer.status_code == 200
+    assert (answer.status_code, answer.headers["location"]) == (201, "/v1/jobs/a")
     assert (answer.json()["state"], answer.json()["tasks"]["queued"], answer.json()["repeated"]) == (
         "PENDING",
         2,
@@ -434,7 +434,9 @@ def test_a_pool_is_defined_refused_and_removed(api):
     assert api.client.put("/v1/pools/early", json={}).status_code == 202
     api.answer("paceline.pools", "entitlement", says)
     done = api.client.put("/v1/pools/maps/tiles?wait=30s", json={"reservation": {"cpu": 4}, "share": 2})
-    assert (done.status_code, done.json()["code"]) == (200, "DONE")
+    assert (done.status_code, done.json()["code"]) == (201, "DONE")
+    assert done.headers["location"] == "/v1/pools/maps/tiles"
+    assert done.headers["etag"] == api.client.get("/v1/pools/maps/tiles").headers["etag"]
     assert done.headers["log-position"] == done.json()["position"] == "paceline.pools:3"
     fact = last(api, "paceline.pools")
     assert isinstance(fact, PoolDefined)
