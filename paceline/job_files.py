@@ -3,7 +3,6 @@
 Every problem is found in one go and named by file, line, column and JSON pointer.
 """
 
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from events.codes import no_pool
 from events.json_documents import read_json
+from events.nearest import meant
 from events.spec.job import POOL_PATTERN, JobSpec
 from events.spec.pool import PoolSpec
 from events.spec.problems import problems
@@ -115,8 +115,7 @@ def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault
     for document in documents:
         path = document.value.get("pool") if isinstance(document.value, dict) else None
         if isinstance(path, str) and re.fullmatch(POOL_PATTERN, path) and path not in paths:
-            nearest = difflib.get_close_matches(path, paths, n=1)
-            yield document.fault("/pool", no_pool(path) + "".join(f"; did you mean {name}?" for name in nearest))
+            yield document.fault("/pool", no_pool(path) + meant(path, paths))
 
 
 def read_pools(sources: Sequence[str]) -> list[PoolFile]:

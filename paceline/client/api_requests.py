@@ -29,6 +29,8 @@ TIMEOUT_S = 15.0
 """Seconds that an answer may take, beyond the time for which it was asked to wait."""
 STREAM_SILENCE_S = 60.0
 PAGE = 500
+PAGES_MAX = 1000
+"""The most items that a page of a list may have."""
 IN_THE_MAKING = "MOMENT_IN_THE_MAKING"
 OnMaking = Callable[[int, int], None]
 """Is told how many records of how many are in views of the past that are being made."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 
-from paceline.client.api_requests import PAGE, error_of, json_body, new_id
+from paceline.client.api_requests import PAGE, PAGES_MAX, error_of, json_body, new_id
 from paceline.client.checked_values import path_of, pool_path
 from paceline.client.errors import NotFound
 from paceline.client.jobs import PLAN_S, JobRequests
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from paceline.client.host_models import Host, Volume
     from paceline.client.operation_models import RoundRecord
+    from paceline.client.page_models import HostsPage
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
     from paceline.client.usage_models import HostUsage, UsageSums
 
@@ -46,9 +47,21 @@ class Client(JobRequests, OutputRequests):
     `wait` is how many seconds a write waits for its decision; 0: it returns when the fact is durable.
     """
 
-    def pools(self) -> "list[Pool]":
-        """All pools, by path."""
-        return cast("list[Pool]", self._get("/v1/pools")["pools"])
+    def pools(self, pool: str | None = None, text: str | None = None) -> "list[Pool]":
+        """Pools, by path. `pool`: that one and those below it; `text`: part of the path."""
+        params = {"pool": pool, "text": text, "page_size": PAGES_MAX}
+        return list(self._all("/v1/pools", "pools", params))
+
+    def pools_page(
+        self,
+        pool: str | None = None,
+        text: str | None = None,
+        page_size: int = PAGE,
+        page_token: str | None = None,
+    ) -> "PoolTree":
+        """One page of pools, as it came."""
+        params = {"pool": pool, "text": text, "page_size": page_size, "page_token": page_token}
+        return cast("PoolTree", self._get("/v1/pools", params))
 
     def pool(self, path: str) -> "Pool":
         """One pool."""
@@ -69,7 +82,11 @@ class Client(JobRequests, OutputRequests):
 
     def pool_tree(self) -> "PoolTree":
         """All pools, by path, and what the cells have."""
-        return cast("PoolTree", self._get("/v1/pools"))
+        tree = page = self.pools_page(page_size=PAGES_MAX)
+        while token := page.get("next_page_token"):
+            page = self.pools_page(page_size=PAGES_MAX, page_token=token)
+            tree = {**page, "pools": tree["pools"] + page["pools"]}
+        return tree
 
     def change_pool(self, path: str, changes: Mapping[str, Any], wait: float = 0, expected: str = "") -> Answer:
         """Changes what is named of a pool, such as `closed`; all else stays. `expected`: see `define_pool`; empty: the
@@ -96,9 +113,34 @@ class Client(JobRequests, OutputRequests):
         condition = {"If-Match": _tag(expected)} if expected else None
         return cast(Answer, self._write("DELETE", pool_path(path), None, wait, headers=condition))
 
-    def hosts(self) -> "Iterator[Host]":
-        """All hosts."""
-        return self._all("/v1/hosts", "hosts", {"page_size": PAGE})
+    def hosts(
+        self,
+        state: str | None = None,
+        attributes: Sequence[str] = (),
+        text: str | None = None,
+        page_size: int = PAGE,
+    ) -> "Iterator[Host]":
+        """Hosts by id, numbers within ids by their value. `state`: one or more, with commas; `attributes`: KEY:VALUE,
+        all must hold; `text`: part of the id.
+        """
+        params = {"state": state, "attribute": attributes, "text": text, "page_size": page_size}
+        return self._all("/v1/hosts", "hosts", params)
+
+    def hosts_page(
+        self,
+        state: str | None = None,
+        attributes: Sequence[str] = (),
+        text: str | None = None,
+        page_size: int = PAGE,
+        page_token: str | None = None,
+    ) -> "HostsPage":
+        """One page of hosts, as it came, see `hosts`."""
+        params = {"state": state, "attribute": attributes, "text": text, "page_size": page_size}
+        return cast("HostsPage", self._get("/v1/hosts", {**params, "page_token": page_token}))
+
+    def names(self, kind: str, prefix: str = "", most: int = 100) -> list[str]:
+        """The names of jobs, pools or hosts that begin so, in their order; `kind`: job, pool or host."""
+        return cast(list[str], self._get("/v1/names", {"kind": kind, "prefix": prefix, "page_size": most})["names"])
 
     def host(self, host_id: str) -> "Host":
         """One host."""

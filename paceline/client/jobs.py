@@ -41,7 +41,7 @@ from paceline.client.models import (
     UpdateSteps,
     Version,
 )
-from paceline.client.page_models import JobsPage
+from paceline.client.page_models import JobsPage, TasksPage
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.client.placement_models import TaskPlacement
 from paceline.client.plan_models import JobPlan, JobPlans
@@ -156,10 +156,22 @@ class JobRequests(Requests):
         return cast(JobPlans, self._send("POST", "/v1/job-plans", wait=PLAN_S, **body).json())["plans"]
 
     def jobs(
-        self, state: str | None = None, pool: str | None = None, labels: Sequence[str] = (), page_size: int = PAGE
+        self,
+        state: str | None = None,
+        pool: str | None = None,
+        labels: Sequence[str] = (),
+        page_size: int = PAGE,
+        *,
+        owners: Sequence[str] = (),
+        text: str | None = None,
+        since: str | None = None,
+        order: str | None = None,
     ) -> Iterator[Job]:
-        """All jobs, the newest first. `state`: one or more, with commas; `labels`: KEY:VALUE, all must hold."""
-        return self._all("/v1/jobs", "jobs", {"state": state, "pool": pool, "label": labels, "page_size": page_size})
+        """All jobs, the newest first. `state`: one or more, with commas; `labels`: KEY:VALUE, all must hold; the others
+        as in `jobs_page`.
+        """
+        params: Json = {"state": state, "pool": pool, "label": labels, "owner": owners, "text": text, "since": since}
+        return self._all("/v1/jobs", "jobs", {**params, "order": order, "page_size": page_size})
 
     def jobs_page(
         self,
@@ -187,9 +199,32 @@ class JobRequests(Requests):
         """
         return cast(Job, self._get(path_of("jobs", job_id), {"overrides": "true"} if overrides else None))
 
-    def tasks(self, job_id: str, state: str | None = None) -> Iterator[Task]:
-        """The tasks of a job, in the order of their instances."""
-        return self._all(path_of("jobs", job_id, "tasks"), "tasks", {"state": state, "page_size": PAGE})
+    def tasks(
+        self,
+        job_id: str,
+        state: str | None = None,
+        host: str | None = None,
+        instances: str | None = None,
+        page_size: int = PAGE,
+    ) -> Iterator[Task]:
+        """The tasks of a job, in the order of their instances. `state`: one or more, with commas; `host`: on that one;
+        `instances`: ranges of them, such as 0-99,200.
+        """
+        params = {"state": state, "host": host, "instances": instances, "page_size": page_size}
+        return self._all(path_of("jobs", job_id, "tasks"), "tasks", params)
+
+    def tasks_page(
+        self,
+        job_id: str,
+        state: str | None = None,
+        host: str | None = None,
+        instances: str | None = None,
+        page_size: int = PAGE,
+        page_token: str | None = None,
+    ) -> TasksPage:
+        """One page of tasks, as it came, see `tasks`."""
+        params = {"state": state, "host": host, "instances": instances, "page_size": page_size}
+        return cast(TasksPage, self._get(path_of("jobs", job_id, "tasks"), {**params, "page_token": page_token}))
 
     def runs(self, job_id: str, instance: int) -> list[Run]:
         """The runs of a task that are kept, at most 100, the newest first."""

@@ -56,6 +56,12 @@ class QuarantinePage(TypedDict):
     next_page_token: str
 
 
+class NameList(TypedDict):
+    """Names that begin with what was asked for."""
+
+    names: list[str]
+
+
 class RunList(TypedDict):
     """The runs of a task that are kept."""
 

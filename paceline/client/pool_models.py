@@ -108,10 +108,11 @@ class CellCapacity(SharedAmounts):
 
 
 class PoolTree(TypedDict):
-    """All pools by path, and each cell."""
+    """Pools by path, and each cell; an empty `next_page_token` marks the last page."""
 
     pools: list[Pool]
     cells: list[CellCapacity]
+    next_page_token: str
 
 
 class QueuedGang(TypedDict):

@@ -17,16 +17,25 @@ from events.bounds import INT_MAX
 from paceline.client.cell_models import CellInfo, Readiness, SkippedRecord
 from paceline.client.host_models import Host, Volume
 from paceline.client.models import Task
-from paceline.client.page_models import HostsPage, QuarantinePage, TasksPage, VolumesPage
+from paceline.client.page_models import HostsPage, NameList, QuarantinePage, TasksPage, VolumesPage
 from paceline.client.pool_models import PoolTree
 from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
 from projections.api.jobs import JobsQuery, JobsRequest
+from projections.api.list_requests import (
+    HostsQuery,
+    HostsRequest,
+    PoolPages,
+    PoolsQuery,
+    must_have_pool,
+)
+from projections.api.names import NamesQuery, names_json
 from projections.api.pool_views import PoolPlan, plan_json
+from projections.api.pools import pools_page
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
 from projections.api.throttled import FIRST
 from projections.api.volumes import PLACE, VolumesQuery, VolumesRequest, place_of
-from projections.queries import entities, pool_tree
+from projections.queries import entities, host_list
 from projections.queries.job_list import page_text
 from projections.queries.pages import RowsPage
 from projections.queries.resources import kinds_json, kinds_of
@@ -124,13 +133,18 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, asked_for: JobsQuery) -> Response:
         """Jobs of all cells, without their specs."""
         at = page_starts(page, tuple[Place, Place], *asked_for.words)
-        return await read(lambda open_cells: jobs_page(open_cells, page, asked_for, at))  # type: ignore[no-any-return]
+
+        def look(open_cells: Cells) -> bytes:
+            must_have_pool([each.connection for each in open_cells.values()], asked_for.filter.pool)
+            return jobs_page(open_cells, page, asked_for, at)
+
+        return await read(look)  # type: ignore[no-any-return]
 
     @router.get("/v1/hosts")
-    async def hosts(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
-        """Hosts of all cells, by id."""
-        at = page_starts(page, str, "hosts")
-        return await read(lambda open_cells: _hosts(open_cells, page, at))  # type: ignore[no-any-return]
+    async def hosts(read: Annotated[Any, Depends(cells)], page: Pages, asked_for: HostsQuery) -> Response:
+        """Hosts of all cells, by id, numbers within ids by their value."""
+        at = page_starts(page, str, *asked_for.words)
+        return await read(lambda open_cells: _hosts(open_cells, page, asked_for, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/throttled-tasks")
     async def throttled_tasks(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
@@ -139,14 +153,29 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
         return await read(lambda open_cells: _throttled(open_cells, page, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/pools")
-    async def pools(read: Annotated[Any, Depends(cells)]) -> Response:
+    async def pools(read: Annotated[Any, Depends(cells)], page: PoolPages, asked_for: PoolsQuery) -> Response:
         """Pools of all cells, by path, and what each cell has."""
-        return await read(_pools)  # type: ignore[no-any-return]
+        after = page.after(str, "pools", *asked_for) or ""
+
+        def look(open_cells: Cells) -> PoolTree:
+            connections = {cell: each.connection for cell, each in open_cells.items()}
+            return pools_page(connections, asked_for, page, after)
+
+        return await read(look)  # type: ignore[no-any-return]
 
     @router.post("/v1/pool-plans")
     async def plan(body: PoolPlan, read: Annotated[Any, Depends(cells)]) -> Response:
         """Tells the effects of a change of pools in each cell, without changing them."""
         return JSONResponse(await run_in_threadpool(plan_json, body, list(read.contexts.values())), 200)
+
+    @router.get("/v1/names")
+    async def names(read: Annotated[Any, Depends(cells)], asked_for: NamesQuery) -> Response:
+        """Names of all cells that begin so."""
+
+        def look(open_cells: Cells) -> NameList:
+            return names_json([each.connection for each in open_cells.values()], asked_for)
+
+        return await read(look)  # type: ignore[no-any-return]
 
     @router.get("/v1/volumes")
     async def volumes(asked_for: VolumesQuery, read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
@@ -172,10 +201,13 @@ def jobs_page(cells: Cells, page: Paging, request: JobsRequest, at: Mapping[int,
     return page_text([job.text[:-1] + b',"cell":%d}' % cell for cell, job in merged], token)
 
 
-def _hosts(cells: Cells, page: Paging, at: dict[int, str]) -> HostsPage:
-    rows = {cell: entities.host_rows(each.connection, page.size, at.get(cell, "")) for cell, each in cells.items()}
-    merged = spliced(rows, page.size, lambda row: row.host_id)
-    token = next_page_token(rows, merged, at, lambda row: row.host_id, "hosts")
+def _hosts(cells: Cells, page: Paging, request: HostsRequest, at: dict[int, str]) -> HostsPage:
+    rows = {
+        cell: host_list.host_rows(each.connection, request.filter, page.size, at.get(cell, ""))
+        for cell, each in cells.items()
+    }
+    merged = spliced(rows, page.size, host_list.order_of)
+    token = next_page_token(rows, merged, at, lambda row: row.host_id, *request.words)
     kinds = {cell: kinds_of(each.connection) for cell, each in cells.items()}
     hosts: list[Host] = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in merged]
     return {"hosts": hosts, "next_page_token": token}
@@ -200,13 +232,6 @@ def _throttled(cells: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> Ta
     merged = spliced(rows, page.size, place)
     token = next_page_token(rows, merged, at, place, "throttled")
     return {"tasks": [{**task, "cell": cell} for cell, task in merged], "next_page_token": token}
-
-
-def _pools(open_cells: Cells) -> PoolTree:
-    rows = [(cell, pool) for cell, each in open_cells.items() for pool in pool_tree.pools_in_full(each.connection)]
-    cells_ = [pool_tree.cell_json(each.connection, cell) for cell, each in open_cells.items()]
-    pools = sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])
-    return {"pools": pools, "cells": cells_}
 
 
 def _quarantine(cells: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> QuarantinePage:

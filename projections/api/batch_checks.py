@@ -92,7 +92,7 @@ class _Checks:
             if state is not None:
                 return Accepted(event, (), [], state)
             event = item.pins.pinned(event)
-            must_have_room(event, self._room(event.pool), self._context.cell)
+            must_have_room(self._connection, event, self._room(event.pool), self._context.cell)
             warnings = self._warnings(event, spec)
         except Problem as problem:
             return problem

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -444,12 +444,13 @@ class Paging:
             return None
         try:
             text = base64.urlsafe_b64decode(self.token + "=" * (-len(self.token) % 4))
-            digest, at = msgspec.json.decode(text, type=tuple[str, kind])  # type: ignore[valid-type]
+            digest, at = msgspec.json.decode(text, type=tuple[str, msgspec.Raw])
+            if digest == _digest(filters):
+                return msgspec.json.decode(at, type=kind)
         except (ValueError, msgspec.MsgspecError) as error:
             raise Problem(400, "BAD_PAGE_TOKEN", "the page token can't be read") from error
-        if digest != _digest(filters):
-            raise Problem(400, "BAD_PAGE_TOKEN", "the page token belongs to a list with other parameters")
-        return cast(T, at)
+        told = "the page token belongs to a list with other parameters"
+        raise Problem(422, "BAD_PAGE_TOKEN", told, [("/query/page_token", told)])
 
 
 def next_token(at: Any, *filters: Any) -> str:

@@ -16,8 +16,9 @@ from events.taints import KEY
 from paceline.client.page_models import HostsPage, TasksPage
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
+from projections.api.list_requests import HostsQuery
 from projections.api.problems import ANSWERED, not_found
-from projections.queries import entities
+from projections.queries import entities, host_list
 from projections.queries import tasks as task_queries
 from projections.queries.resources import kinds_of
 from projections.views.rows import HostRow
@@ -53,16 +54,16 @@ def routes(context: Context) -> APIRouter:
     router = APIRouter(prefix="/v1/hosts", tags=["hosts"])
 
     @router.get("")
-    async def hosts(read: Reading, page: Pages) -> Response:
-        """Hosts by id."""
-        after = page.after(str, "hosts") or ""
+    async def hosts(read: Reading, page: Pages, asked_for: HostsQuery) -> Response:
+        """Hosts by id, numbers within ids by their value."""
+        after = page.after(str, *asked_for.words) or ""
 
         def look(connection: Connection) -> HostsPage:
-            page_found = entities.host_rows(connection, page.size, after)
+            page_found = host_list.host_rows(connection, asked_for.filter, page.size, after)
             last = page_found.rows[-1].host_id if page_found.more else None
             kinds = kinds_of(connection)
             hosts_json = [entities.host_json(row, kinds) for row in page_found.rows]
-            return {"hosts": hosts_json, "next_page_token": next_token(last, "hosts")}
+            return {"hosts": hosts_json, "next_page_token": next_token(last, *asked_for.words)}
 
         return await read(look)
 

@@ -15,6 +15,7 @@ from events.spec.problems import problems
 from projections.api.context import Context
 from projections.api.job_lookup import read_views
 from projections.api.problems import Problem
+from projections.queries.known_names import nearest_pool
 from projections.queries.pool_room import room_of
 from projections.queries.resources import kinds_of, settings_of
 
@@ -94,8 +95,12 @@ def _pool_faults(context: Context, body: Any, faults: list[tuple[str, str]], at:
     path = body.get("pool") if isinstance(body, dict) else None
     if not isinstance(path, str) or f"{at}/pool" in dict(faults):
         return []
-    room = read_views(context, lambda connection: room_of(connection, path))
-    return [] if room else [(f"{at}/pool", no_pool(path))]
+
+    def fault(connection: Connection) -> str:
+        return "" if room_of(connection, path) else no_pool(path) + nearest_pool([connection], path)
+
+    text = read_views(context, fault)
+    return [(f"{at}/pool", text)] if text else []
 
 
 def invalid_spec(faults: list[tuple[str, str]]) -> Problem:

@@ -3,7 +3,6 @@ commands are in `job_commands.py`, versions in `job_versions.py`.
 """
 
 import time
-from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -12,13 +11,21 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, WORD_MAX
-from events.codes import TaskState
 from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 from paceline.client.page_models import HistoryPage, TasksPage
 from projections.api import job_commands, job_prefetches, job_starts, job_versions, placements
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
 from projections.api.job_lookup import find_job, job_shown, read_views
 from projections.api.known_queries import KnownQueries, remember
+from projections.api.list_requests import (
+    PAIRS_MAX,
+    States,
+    TasksQuery,
+    must_have_host,
+    must_have_pool,
+    pair_of,
+    states_of,
+)
 from projections.api.problems import ANSWERED, Problem, not_found
 from projections.api.submissions import submit_job
 from projections.queries import entities
@@ -28,12 +35,8 @@ from projections.queries.job_list import page_text
 from projections.record_json import at
 from projections.views.job_states import JOB_STATES
 
-LABELS_MAX = OWNERS_MAX = 32
-"""Labels that a list may be asked for."""
+OWNERS_MAX = 32
 LOG_BYTES_MAX = 256 * 1024
-
-
-States = Annotated[str, Query(description="States, separated by commas.")]
 
 
 class JobsRequest(NamedTuple):
@@ -46,7 +49,7 @@ class JobsRequest(NamedTuple):
 async def jobs_request(
     state: States = "",
     pool: Annotated[str, Query(max_length=WORD_MAX, description="Jobs of it and of the pools below it.")] = "",
-    label: Annotated[list[str] | None, Query(max_length=LABELS_MAX, description="key:value; all must hold.")] = None,
+    label: Annotated[list[str] | None, Query(max_length=PAIRS_MAX, description="key:value; all must hold.")] = None,
     owner: Annotated[list[str] | None, Query(max_length=OWNERS_MAX, description="One of these owners.")] = None,
     text: Annotated[str, Query(max_length=WORD_MAX, description="Part of the id or of the command.")] = "",
     since: Annotated[datetime | None, Query(description="Submitted at this time or later.")] = None,
@@ -58,9 +61,8 @@ async def jobs_request(
     """The parameters of the list of jobs."""
     since_ms = int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0
     owners = sorted(owner or ())
-    job_filter = JobFilter(
-        job_states(state), pool, [label_pair(each) for each in label or ()], owners, text, since_ms, order == "wait"
-    )
+    labels = [pair_of("label", each) for each in label or ()]
+    job_filter = JobFilter(job_states(state), pool, labels, owners, text, since_ms, order == "wait")
     return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, since_ms, order))
 
 
@@ -100,6 +102,7 @@ def _reads(router: APIRouter) -> None:
 
         async def answer(read: Reader) -> Response:
             def look(connection: Connection) -> bytes:
+                must_have_pool([connection], asked_for.filter.pool)
                 rows = read.context.texts.page(connection, asked_for.filter, page.size, after)
                 last = rows.rows[-1].place(asked_for.filter) if rows.more else None
                 return page_text([each.text for each in rows.rows], next_token(last, *asked_for.words))
@@ -139,15 +142,16 @@ def _reads(router: APIRouter) -> None:
 
 def _tasks(router: APIRouter, context: Context) -> None:
     @router.get("/{job_id}/tasks")
-    async def tasks(job_id: str, read: Reading, page: Pages, state: States = "") -> Response:
-        """Tasks of the job."""
-        names = _states(state, TaskState.__members__)
-        first = page.after(Place, "tasks", job_id, names) or 0
+    async def tasks(job_id: str, read: Reading, page: Pages, asked_for: TasksQuery) -> Response:
+        """Tasks of the job, by instance."""
+        words = ("tasks", job_id, *asked_for.words)
+        first = page.after(Place, *words) or 0
 
         def look(connection: Connection) -> TasksPage:
-            states = [TaskState[name] for name in names]
-            rows = task_queries.tasks_page(connection, find_job(connection, job_id), states, page.size, first)
-            return {"tasks": rows.items, "next_page_token": next_token(rows.next, "tasks", job_id, names)}
+            job = find_job(connection, job_id)
+            must_have_host([connection], asked_for.filter.host_id)
+            rows = task_queries.tasks_page(connection, job, asked_for.filter, page.size, first)
+            return {"tasks": rows.items, "next_page_token": next_token(rows.next, *words)}
 
         return await read(look)
 
@@ -205,21 +209,4 @@ def _tasks(router: APIRouter, context: Context) -> None:
 
 def job_states(text: str) -> list[str]:
     """The states of jobs that a list is asked for. Raises a problem for what is none."""
-    return _states(text, JOB_STATES)
-
-
-def _states(text: str, known: Collection[str]) -> list[str]:
-    """The states that a list is asked for, each once."""
-    names = sorted({each for each in text.upper().split(",") if each})
-    if unknown := [name for name in names if name not in known]:
-        detail = f"{unknown[0][:40]!r} is no state; there are {', '.join(known)}"
-        raise Problem(422, "INVALID_REQUEST", detail, [("/query/state", "no state")])
-    return names
-
-
-def label_pair(text: str) -> tuple[str, str]:
-    """A label as lists are asked for it. Raises a problem where it is none."""
-    key, colon, value = text.partition(":")
-    if not colon:
-        raise Problem(422, "INVALID_REQUEST", "a label is asked for as key:value", [("/query/label", "no key:value")])
-    return key, value
+    return states_of(text, JOB_STATES)

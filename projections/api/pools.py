@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import IN_EFFECT, Code
+from events.pool_paths import ROOT
 from events.records.pools import PoolDefined, PoolRemoved
 from events.resources import Kinds, UnknownResource
 from events.spec.job import POOL_PATTERN
@@ -19,12 +21,15 @@ from events.spec.pool import PoolSpec, from_event
 from events.spec.problems import problems
 from events.topics import POOLS
 from paceline.client.json_type import Json
-from paceline.client.pool_models import Pool
-from projections.api.context import Context, Reading, Wait
+from paceline.client.pool_models import Pool, PoolTree
+from projections.api.context import Context, Paging, Reading, Wait, next_token
+from projections.api.list_requests import PoolPages, PoolsQuery, PoolsRequest, must_have_pool
 from projections.api.pool_writes import PoolWrites, Written, must_be_here
 from projections.api.preconditions import ANY, Conditional, tag
 from projections.api.problems import ANSWERED, Problem, not_found
 from projections.queries import pool_tree
+from projections.queries.job_filter import subtree
+from projections.queries.known_names import nearest_pool
 from projections.queries.resources import kinds_of
 
 DECIDED_S = 10.0
@@ -42,14 +47,10 @@ def routes(context: Context) -> APIRouter:
 
 def _reads(router: APIRouter, context: Context) -> None:
     @router.get("")
-    async def pools(read: Reading) -> Response:
+    async def pools(read: Reading, page: PoolPages, asked_for: PoolsQuery) -> Response:
         """The pools of the cell, by path, and what the cell has."""
-
-        def look(connection: Connection) -> Json:
-            pools = [each for each in pool_tree.pools_in_full(connection) if each["cell"] == context.cell]
-            return {"pools": pools, "cells": [pool_tree.cell_json(connection, context.cell)]}
-
-        return await read(look)
+        after = page.after(str, "pools", *asked_for) or ""
+        return await read(lambda connection: pools_page({context.cell: connection}, asked_for, page, after))
 
     @router.get("/{path:path}")
     async def pool(path: str, read: Reading, conditions: Conditional) -> Response:
@@ -59,7 +60,7 @@ def _reads(router: APIRouter, context: Context) -> None:
         def look(connection: Connection) -> Pool:
             rows = pool_tree.pools_in_full(connection, f"/{path}")
             if not rows:
-                raise not_found("pool", f"/{path}")
+                raise not_found("pool", f"/{path}", nearest_pool([connection], f"/{path}"))
             must_be_here(context, rows[0]["cell"], f"/{path}")
             positions.append(rows[0]["position"])
             return rows[0]
@@ -113,6 +114,31 @@ def _writes(router: APIRouter, context: Context) -> None:
             return await _tell_again(context, fact)
         written = await writes.append(fact.path, conditions, lambda present: fact, blindly=not any(conditions))
         return await _answered(context, written, wait)
+
+
+def pools_page(cells: Mapping[int, Connection], request: PoolsRequest, page: Paging, after: str) -> PoolTree:
+    """A page of the pools of cells, by path, and what each cell has. Raises a problem for an unknown pool."""
+    must_have_pool(cells.values(), request.pool)
+    own, first, end = subtree(request.pool)
+    text = request.text.lower()
+
+    def is_shown(path: str) -> bool:
+        within = request.pool in ("", ROOT) or path == own or first < path < end
+        return path > after and within and text in path.lower()
+
+    pools = [
+        each
+        for cell, connection in cells.items()
+        for each in pool_tree.pools_in_full(connection, is_shown=is_shown)
+        if each["cell"] == cell
+    ]
+    pools.sort(key=lambda pool: pool["path"])
+    last = pools[page.size - 1]["path"] if len(pools) > page.size else None
+    return {
+        "pools": pools[: page.size],
+        "cells": [pool_tree.cell_json(connection, cell) for cell, connection in cells.items()],
+        "next_page_token": next_token(last, "pools", *request),
+    }
 
 
 def _merged(context: Context, path: str, changes: Json, present: PoolDefined | None) -> PoolDefined:

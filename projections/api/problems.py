@@ -84,9 +84,9 @@ ANSWERED: dict[int | str, Json] = {
 """The answer to a write that waits for the decision."""
 
 
-def not_found(what: str, name: str) -> Problem:
-    """Nothing of that name."""
-    return Problem(404, Code.NOT_FOUND, f"there is no {what} {name[:140]}")
+def not_found(what: str, name: str, meant: str = "") -> Problem:
+    """Nothing of that name; `meant`: the end of the sentence, where another name is near."""
+    return Problem(404, Code.NOT_FOUND, f"there is no {what} {name[:140]}{meant}")
 
 
 def wrong_cell(what: str, cell: int, served: Sequence[int]) -> Problem:

@@ -20,7 +20,8 @@ from starlette.types import Message, Receive, Scope, Send
 from events.bounds import WORD_MAX
 from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
-from projections.api.jobs import LABELS_MAX, OWNERS_MAX, States, job_states, label_pair
+from projections.api.jobs import OWNERS_MAX, job_states
+from projections.api.list_requests import PAIRS_MAX, States, pair_of
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries.event_filter import KINDS, EventFilter
@@ -93,7 +94,7 @@ async def events_filter(
     ] = None,
     state: States = "",
     owner: Annotated[list[str] | None, Query(max_length=OWNERS_MAX, description="One of these owners.")] = None,
-    label: Annotated[list[str] | None, Query(max_length=LABELS_MAX, description="key:value; all must hold.")] = None,
+    label: Annotated[list[str] | None, Query(max_length=PAIRS_MAX, description="key:value; all must hold.")] = None,
     text: Annotated[str, Query(max_length=WORD_MAX, description="Part of the id or of the command of a job.")] = "",
     since: Annotated[
         datetime | None, Query(description="From this time on; without a position the stream begins there.")
@@ -111,7 +112,7 @@ async def events_filter(
         [f"/{each.strip('/')}" for each in pool or ()],
         frozenset(job_states(state)),
         owner or (),
-        [label_pair(each) for each in label or ()],
+        [pair_of("label", each) for each in label or ()],
         text,
         int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0,
     )

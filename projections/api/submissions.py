@@ -26,6 +26,7 @@ from projections.api.job_specs import checked_spec, must_know_resources, once_se
 from projections.api.problems import Problem, wrong_cell
 from projections.api.secrets import Pins
 from projections.queries import entities, fits_nowhere
+from projections.queries.known_names import nearest_pool
 from projections.queries.pool_room import PoolRoom, room_of
 from projections.queries.stored_chunks import with_uploads
 from projections.queries.versions import submission
@@ -113,7 +114,7 @@ def _plannable(context: Context, body: Any, digest: str, pins: Pins) -> Planned:
         warned = warnings_of(connection, event, spec.chunks)
         try:
             if _known(connection, event) is None:
-                must_have_room(event, room_of(connection, event.pool), context.cell)
+                must_have_room(connection, event, room_of(connection, event.pool), context.cell)
         except Problem as problem:
             if problem.code != Code.ID_TAKEN:
                 raise
@@ -136,7 +137,7 @@ def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -
         if known is not None:
             return Taken(event, known, {}, None)
         event = pins.pinned(event)
-        must_have_room(event, room_of(connection, event.pool), context.cell)
+        must_have_room(connection, event, room_of(connection, event.pool), context.cell)
         warned = warnings_of(connection, event, spec.chunks)
     return Taken(event, None, warned, None if dry_run else context.append(event, event.job_id, spec.chunks))
 
@@ -153,10 +154,10 @@ def _known(connection: Connection, event: JobSubmitted) -> Job | None:
     raise Problem(409, Code.ID_TAKEN, other_specification(event.job_id, bool(row.ended_ms)))
 
 
-def must_have_room(event: JobSubmitted, room: PoolRoom | None, cell: int) -> None:
+def must_have_room(connection: Connection, event: JobSubmitted, room: PoolRoom | None, cell: int) -> None:
     """Raises a problem where the pool of a job can't take it."""
     if room is None:
-        message = no_pool(event.pool)
+        message = no_pool(event.pool) + nearest_pool([connection], event.pool)
         raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
     pool = room.pool
     if pool.cell != cell:

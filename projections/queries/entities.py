@@ -185,12 +185,6 @@ def host_row(connection: Connection, host_id: str) -> HostRow | None:
     return row
 
 
-def host_rows(connection: Connection, size: int, after: str) -> RowsPage[HostRow]:
-    """Hosts by id."""
-    query = select(tables.hosts).where(tables.hosts.c.host_id > after).order_by(tables.hosts.c.host_id)
-    return some(connection, HostRow, query, size, lambda row: len(row.attributes))
-
-
 def offered_by_any(connection: Connection, attribute: str) -> bool:
     """Whether any host has an attribute."""
     has_attribute = tables.hosts.c.attributes.contains(f'"{attribute}":', autoescape=True)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, or_, select
 
+from events.pool_paths import ROOT
 from projections.views import tables
 
 LAST = "\U0010ffff"
@@ -35,6 +36,17 @@ def named(connection: Connection, text: str, most: int) -> list[Named]:
         *(Named("host", name) for name in connection.execute(hosts).scalars()),
     ]
     return sorted(rows, key=lambda each: each.name not in (text, path))
+
+
+_NAMES = {"job": _jobs.job_id, "pool": _pools.path, "host": _hosts.host_id}
+KINDS = tuple(_NAMES)
+
+
+def names_with(connection: Connection, kind: str, prefix: str, most: int) -> list[str]:
+    """At most so many names of a kind that begin with a text, in their order."""
+    column = _NAMES[kind]
+    query = select(column).where(_begins(column, prefix), column != ROOT).order_by(column).limit(most)
+    return list(connection.scalars(query))
 
 
 def _begins(column: ColumnElement[str], text: str) -> ColumnElement[bool]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
+from events.natural_order import natural_key
 from events.resources import Kinds
 from paceline.client.json_type import Json
 from projections.host_states import HostState, conditions
@@ -49,14 +50,14 @@ _ROWS = str(
         _hosts.host_id, _hosts.session, _hosts.silent_ms, _hosts.offered, _hosts.lost_session, _hosts.lost_code,
         _hosts.avoided_ms, _hosts.reconciled_session, _hosts.runs, _hosts.capacity, _hosts.sizes, _hosts.allocated,
         _hosts.attributes,
-    ).order_by(_hosts.host_id)
+    ).order_by(_hosts.place, _hosts.host_id)
 )  # fmt: skip
 _amounts = msgspec.json.Decoder(dict[str, int])
 
 
 @dataclass(slots=True)
 class HostMap:
-    """By id. `capacity` and `allocated`: of each kind, an amount for each host."""
+    """In the natural order of ids. `capacity` and `allocated`: of each kind, an amount for each host."""
 
     ids: list[str]
     state: U8
@@ -121,8 +122,9 @@ class HostMap:
         return fits[self._attributes]
 
     def beyond(self, host_id: str) -> FLAGS:
-        """The hosts after one in the order of ids."""
-        return np.arange(len(self.ids)) >= bisect_right(self.ids, host_id)
+        """The hosts after one in their order."""
+        behind = bisect_right(self.ids, (natural_key(host_id), host_id), key=lambda each: (natural_key(each), each))
+        return np.arange(len(self.ids)) >= (behind if host_id else 0)
 
     def _told(self) -> list[Json]:
         if self._read is None:

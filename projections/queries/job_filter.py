@@ -38,7 +38,7 @@ class JobFilter(NamedTuple):
         if self.states:
             found.append((f"state IN ({_marks(self.states)})", self.states))
         if self.pool and self.pool != "/":
-            found.append(("(pool = ? OR pool > ? AND pool < ?)", _subtree(self.pool)))
+            found.append(("(pool = ? OR pool > ? AND pool < ?)", subtree(self.pool)))
         if self.owners:
             found.append((f"owner IN ({_marks(self.owners)})", self.owners))
         if self.since_ms:
@@ -55,7 +55,7 @@ class JobFilter(NamedTuple):
         return [condition for condition, _ in found], [value for _, values in found for value in values]
 
 
-def _subtree(pool: str) -> tuple[str, str, str]:
+def subtree(pool: str) -> tuple[str, str, str]:
     """A pool, and what the paths below it lie between."""
     return pool, f"{pool}/", f"{pool}0"
 

@@ -1,6 +1,7 @@
 """Pools as the API shows them: the tree with what each may use, demands and holds, and who waits in its queues."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -41,6 +42,14 @@ from projections.views.waiting import Standing
 
 NOBODY = {"entitled": 0, "borrowed": 0}
 SHARED = ("entitlement", "demand", "allocation")
+
+
+Shown = Callable[[str], bool]
+"""Whether the pool of a path is shown."""
+
+
+def _all(path: str) -> bool:
+    return True
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -106,19 +115,29 @@ def hostless(connection: Connection) -> set[str]:
     return {level for pool in rows for level in (ROOT, *path_to(pool))}
 
 
-def pools_json(connection: Connection, path: str = "") -> list[PlainPool]:
-    """The same as the API shows them, without what waits in them."""
-    use = select(tables.pool_use)
-    use = use.where(tables.pool_use.c.path == path) if path else use
-    uses = {each: (jobs, tasks) for each, jobs, tasks in connection.execute(use)}
+def pools_json(connection: Connection, path: str = "", is_shown: Shown = _all) -> list[PlainPool]:
+    """The same as the API shows them, without what waits in them. Open jobs and tasks are those of all pools below too:
+    where there are some, jobs go to them alone.
+    """
+    use = tables.pool_use.c
+    query = select(use.path, use.open_jobs, use.open_tasks)
+    jobs, tasks = Counter[str](), Counter[str]()
+    if path:
+        query = query.where((use.path == path) | (use.path > f"{path}/") & (use.path < f"{path}0"))
+    for each, open_jobs, open_tasks in connection.execute(query):
+        for level in path_to(each):
+            jobs[level] += open_jobs
+            tasks[level] += open_tasks
     kinds = kinds_of(connection)
     waiting = hostless(connection)
     return [
-        _pool_json(row, kinds, *uses.get(row.path, (0, 0)), row.path in waiting) for row in pool_rows(connection, path)
+        _pool_json(row, kinds, jobs[row.path], tasks[row.path], row.path in waiting)
+        for row in pool_rows(connection, path)
+        if is_shown(row.path)
     ]
 
 
-def pools_in_full(connection: Connection, path: str = "") -> list[Pool]:
+def pools_in_full(connection: Connection, path: str = "", is_shown: Shown = _all) -> list[Pool]:
     """The same with their queues, turns and credits."""
     kinds, queues, placing = kinds_of(connection), _queues(connection, path), _placing(connection, path)
     turns = {row.pool: row for row in rows_of(connection, TurnRow, select(tables.turns))}
@@ -133,7 +152,7 @@ def pools_in_full(connection: Connection, path: str = "") -> list[Pool]:
             "turn": _turn_json(turns.get(pool["path"]), kinds),
             "credit": _credit_json(credits.get(pool["path"])),
         }
-        for pool in pools_json(connection, path)
+        for pool in pools_json(connection, path, is_shown)
     ]
 
 

@@ -40,16 +40,31 @@ class TaskValues(NamedTuple):
         return self.columns[TASK_PLACES[name]]
 
 
-def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page[Task]:
+class TaskFilter(NamedTuple):
+    """A filter of the tasks of a job; an empty field lets all through."""
+
+    states: Sequence[int] = ()
+    host_id: str = ""
+    """The host of a task that is there, or of its last run."""
+    ranges: Sequence[tuple[int, int]] = ()
+    """The first instance of each, and how many."""
+
+
+def tasks_page(connection: Connection, job: JobRow, task_filter: TaskFilter, size: int, first: int) -> Page[Task]:
     """Tasks of a job by instance."""
     items: list[TaskValues] = []
+    hosts = _host_numbers(connection, task_filter.host_id)
     while job.base >= 0 and first < job.instances and len(items) <= size:
         number = (job.base + first) // BLOCK
         stop = min(job.instances, (number + 1) * BLOCK - job.base)
         columns = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))
         start = (job.base + first) % BLOCK
         part = columns[:, start : start + stop - first]
-        matches = np.isin(part[0], states) if states else part[0] > 0
+        matches = np.isin(part[0], task_filter.states) if task_filter.states else part[0] > 0
+        if task_filter.host_id:
+            matches &= np.isin(part[TASK_PLACES["host"]], hosts) & (part[0] != TaskState.QUEUED)
+        if task_filter.ranges:
+            matches &= _within(task_filter.ranges, first, stop)
         places = np.flatnonzero(matches)[: size + 1 - len(items)]
         items += [TaskValues(first + place, part[:, place].tolist()) for place in places.tolist()]
         first = stop
@@ -81,11 +96,25 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     return Page(items, slots[size] if len(slots) > size else None)
 
 
+def _host_numbers(connection: Connection, host_id: str) -> list[int]:
+    """The numbers that a host has had in the columns."""
+    names = tables.host_names.c
+    return list(connection.scalars(select(names.number).where(names.host_id == host_id))) if host_id else []
+
+
+def _within(ranges: Sequence[tuple[int, int]], first: int, stop: int) -> Any:
+    """A flag for each of the instances from one to another: whether ranges have it."""
+    inside = np.zeros(stop - first, dtype=np.bool_)
+    for start, count in ranges:
+        inside[max(0, start - first) : max(0, start + count - first)] = True
+    return inside
+
+
 def task(connection: Connection, job: JobRow, instance: int) -> Task | None:
     """One task."""
     if not 0 <= instance < job.instances:
         return None
-    page = tasks_page(connection, job, (), 1, instance)
+    page = tasks_page(connection, job, TaskFilter(ranges=[(instance, 1)]), 1, instance)
     return next((task for task in page.items if task["instance"] == instance), None)
 
 

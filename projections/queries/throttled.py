@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from events.codes import TaskState
 from paceline.client.models import Task
 from projections.queries.pages import RowsPage, first_of, rows_of
-from projections.queries.tasks import TASK_PLACES, columns_of, tasks_page
+from projections.queries.tasks import TASK_PLACES, TaskFilter, columns_of, tasks_page
 from projections.views import tables
 from projections.views.rows import JobRow
 
@@ -25,7 +25,7 @@ def throttled(connection: Connection, size: int, after: tuple[int, int]) -> Rows
 def _waiting(connection: Connection, number: int, instance: int, most: int) -> Iterator[Task]:
     first = instance + 1
     for job in _jobs_in_backoff(connection, number):
-        page = tasks_page(connection, job, (TaskState.BACKOFF,), most, first if job.number == number else 0)
+        page = tasks_page(connection, job, TaskFilter([TaskState.BACKOFF]), most, first if job.number == number else 0)
         for task in page.items:
             if task["next_run_at"] is not None:
                 yield {"job_id": job.job_id, "pool": job.pool, "number": job.number, **task}

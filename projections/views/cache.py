@@ -207,7 +207,7 @@ class Cache:
         self.pools = Rows(tables.pools, rows.PoolRow)
         self.pool_facts = Rows(tables.pool_facts, rows.PoolFactRow)
         self.pool_use = Rows(tables.pool_use, rows.PoolUseRow)
-        self.hosts = Rows(tables.hosts, rows.HostRow)
+        self.hosts = Rows(tables.hosts, rows.HostRow, ("place",))
         self.volumes = Rows(tables.volumes, rows.VolumeRow)
         self.host_names = Rows(tables.host_names, rows.HostNameRow)
         self.explanations = Rows(tables.explanations, rows.ExplanationRow)

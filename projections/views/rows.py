@@ -6,6 +6,7 @@ milliseconds of the log, 0: not yet. Lists and maps are JSON text.
 
 import msgspec
 
+from events.natural_order import natural_key
 from events.resources import Amounts, in_order
 
 
@@ -254,6 +255,11 @@ class HostRow(msgspec.Struct):
     runs: int = 0
     allocated: str = "{}"
     """The amounts that those runs hold, by name."""
+    place: str = ""
+    """Its place in the natural order of ids (`natural_key`), which follows from its id."""
+
+    def __post_init__(self) -> None:
+        self.place = self.place or natural_key(self.host_id)
 
 
 class VolumeRow(msgspec.Struct):

@@ -1,17 +1,17 @@
 """Helpers of several commands: options that name a cell, output formats, completion of live names."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from events.time_units import span_s
+from paceline.client.json_type import Json
 from paceline.output import FORMS, Column, TableOptions, count_ages_to, note
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
 
 COMPLETION_S = 0.3
+PAGES_MAX = 1000
+"""The most items that a page of a list may have."""
 DECIDED_S = 10.0
 """Seconds for which a write waits for its decision, which usually takes some milliseconds."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -155,6 +157,66 @@ def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+class Paging(NamedTuple):
+    """The part of a list that is asked for: `size` items a page, from a `token` on, `limit` items in all; None: no
+    bound, or what `collected` says.
+    """
+
+    size: int | None = None
+    token: str | None = None
+    limit: int | None = None
+
+    def collected(self, page_of: Callable[[Any, str | None], Any], name: str, usual: int | None) -> Json:
+        """The part of a list whose pages `page_of` gets by their size and token, as one body with the token that
+        goes on. Without any wish it is a page of `usual` items; None: all of the list.
+        """
+        if self.limit is None and (self.size or usual):
+            one: Json = page_of(self.size or usual, self.token)
+            return one
+        items: list[Any] = []
+        token = self.token
+        while True:
+            rest = PAGES_MAX if self.limit is None else self.limit - len(items)
+            body = page_of(min(self.size or PAGES_MAX, rest), token)
+            items += body[name]
+            token = body.get("next_page_token")
+            if not token or len(items) == self.limit:
+                return {**body, name: items}
+
+
+def paging_options(what: str, usual: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--limit`, `--page-size` and `--page-token` of a list, passed together as `paging`; `usual`: how many it has
+    without them.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option(
+            "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many {what}. [default: {usual}]"
+        )
+        @click.option(
+            "--page-size",
+            type=click.IntRange(1, PAGES_MAX),
+            metavar="N",
+            help=f"{what.capitalize()} per request; without --limit only these are shown.",
+        )
+        @click.option("--page-token", help="Continue after the last page.")
+        @wraps(function)
+        def command(
+            *args: Any, limit: int | None, page_size: int | None, page_token: str | None, **options_left: Any
+        ) -> Any:
+            return function(*args, paging=Paging(page_size, page_token, limit), **options_left)
+
+        return command
+
+    return add
+
+
+def note_rest(body: Mapping[str, Any]) -> None:
+    """Says how to go on with a list, where there is more of it."""
+    if body.get("next_page_token"):
+        note(f"there are more; go on with: --page-token {body['next_page_token']}")
+
+
 def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--kafka` and `--kafka-option`, passed together as `kafka`: what `settings.load` takes of them."""
 
@@ -268,13 +330,13 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
     return command
 
 
-def complete(names: Callable[["Client"], Iterator[str]]) -> Callable[..., list[str]]:
-    """A completion of live names: within 0.3 s, silent where there is no answer."""
+def complete(kind: str) -> Callable[..., list[str]]:
+    """A completion of names of a kind, which the server finds: within 0.3 s, silent where there is no answer."""
 
     def completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         try:
             with client_of_context(ctx) as client:
-                return [name for name in names(client) if name.startswith(incomplete)]
+                return client.names(kind, incomplete)
         except Exception:  # a shell that waits for Tab must see nothing of our troubles
             return []
 
@@ -326,16 +388,6 @@ def cell_column(items: Sequence[Any]) -> list[Column]:
     return [Column("CELL", lambda each: each["cell"], right=True)] if several else []
 
 
-def job_ids(client: "Client") -> Iterator[str]:
-    """Ids of the newest jobs."""
-    return (job["job_id"] for job in client.jobs_page(page_size=200)["jobs"])
-
-
 def pool_paths(client: "Client") -> Iterator[str]:
     """Paths of all pools."""
     return (pool["path"] for pool in client.pools())
-
-
-def host_ids(client: "Client") -> Iterator[str]:
-    """Ids of the first hosts."""
-    return (host["host_id"] for host in islice(client.hosts(), 200))

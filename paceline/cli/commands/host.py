@@ -10,14 +10,16 @@ from events.bounds import LOAD_STEPS
 from events.taints import text_of
 from paceline.cli.commands.common import (
     DECIDED_S,
+    Paging,
     at_option,
     cell_column,
     cell_option,
     complete,
     examples,
-    host_ids,
     list_options,
+    note_rest,
     output_option,
+    paging_options,
     with_client,
 )
 from paceline.cli.commands.top import host_top
@@ -41,7 +43,7 @@ from paceline.output import (
 if TYPE_CHECKING:
     from paceline.client.client import Client
 
-ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
+ID = click.argument("host_id", metavar="ID", shell_complete=complete("host"))
 
 
 @click.group(cls=CommandGroup)
@@ -52,17 +54,39 @@ def host() -> None:
 host.add_command(host_top)
 
 
-@host.command("list", epilog=examples("paceline host list", "paceline host list --columns host,abilities"))
+@host.command(
+    "list",
+    epilog=examples(
+        "paceline host list --state UP,SUSPECTED --attribute rack:r7",
+        "paceline host list --text sim- --limit 20",
+        "paceline host list --columns host,abilities",
+    ),
+)
+@click.option("--state", help="Only hosts in these states, such as UP,SILENT.")
+@click.option(
+    "--attribute", "attributes", multiple=True, metavar="KEY:VALUE", help="Only hosts with this attribute; repeatable."
+)
+@click.option("--text", help="Only hosts with this in their id.")
+@paging_options("hosts", "all")
 @list_options
 @at_option
 @cell_option
 @with_client
-def list_(client: "Client", form: str, shape: TableOptions) -> None:
-    """List the hosts with their state, capacity and allocation.
+def list_(
+    client: "Client",
+    state: str | None,
+    attributes: tuple[str, ...],
+    text: str | None,
+    paging: Paging,
+    form: str,
+    shape: TableOptions,
+) -> None:
+    """List the hosts with their state, capacity and allocation, numbers within ids by their value.
 
     What agents can do (attributes paceline/...) is in the column ABILITIES of --columns, and in `host get`.
     """
-    hosts = list(client.hosts())
+    body = paging.collected(lambda *page: client.hosts_page(state, attributes, text, *page), "hosts", None)
+    hosts = body["hosts"]
 
     def amount(name: str, say: Any) -> Any:
         return lambda each: say(each.get(name))
@@ -73,17 +97,17 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
         *_takes_column(hosts),
         *_taints_column(hosts),
         Column("RUNS", lambda each: each["runs"], right=True),
-        Column("CPU HELD", amount("allocated", cores), right=True),
+        Column("CPU USED", amount("allocated", cores), right=True),
         Column("CPU", amount("capacity", cores), right=True),
-        Column("GiB HELD", amount("allocated", gib), right=True),
+        Column("GiB USED", amount("allocated", gib), right=True),
         Column("GiB", amount("capacity", gib), right=True),
-        *other_columns(hosts, {"allocated": "OTHER HELD", "capacity": "OTHER"}),
+        *other_columns(hosts, {"allocated": "OTHER USED", "capacity": "OTHER"}),
         Column("ATTRIBUTES", lambda each: words(_attributes(each, abilities=False))),
         Column("ABILITIES", lambda each: words(_attributes(each, abilities=True)), on_request=True),
         *cell_column(hosts),
     ]
-    body = {"hosts": hosts, "next_page_token": ""}
     show(form, body, (each["host_id"] for each in hosts), lambda: table(hosts, columns, shape))
+    note_rest(body)
 
 
 @host.command(epilog=examples("paceline host get worker-7"))

@@ -18,13 +18,17 @@ from paceline.cli.commands import (
     top,
 )
 from paceline.cli.commands.common import (
+    Paging,
     Since,
     at_option,
     cell_column,
     cell_option,
+    complete,
     examples,
     list_options,
+    note_rest,
     output_option,
+    paging_options,
     with_client,
     zone_option,
 )
@@ -34,7 +38,16 @@ from paceline.cli.commands.job_views import print_history, print_job, print_runs
 from paceline.cli.groups import CommandGroup
 from paceline.cli.progress import wait_and_report
 from paceline.client.models import GOALS
-from paceline.output import Column, TableOptions, note, say, show, table, when
+from paceline.output import Column, TableOptions, say, show, table, when, words
+
+JOBS_SHOWN = 100
+"""Jobs that a list has, unless it is asked for others."""
+_COLUMNS_ON_REQUEST = (
+    Column("OWNER", lambda each: each["owner"], on_request=True),
+    Column("LABELS", lambda each: words(each["labels"]), on_request=True),
+    Column("PRIORITY", lambda each: each["priority"], right=True, on_request=True),
+    Column("VERSION", lambda each: each["version"], right=True, on_request=True),
+)
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -93,8 +106,7 @@ def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | Non
 @click.option("--text", help="Only jobs with this in their id or their command.")
 @click.option("--since", type=Since(), help="Only jobs submitted since then: 24h ago, or 2026-08-21T10:44:07Z.")
 @click.option("--order", type=click.Choice(("newest", "wait")), help="wait: only jobs that wait, the longest first.")
-@click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Jobs per page.")
-@click.option("--page-token", help="Continue after the last page.")
+@paging_options("jobs", str(JOBS_SHOWN))
 @zone_option
 @list_options
 @at_option
@@ -109,15 +121,14 @@ def list_(
     text: str | None,
     since: str | None,
     order: str | None,
-    page_size: int,
-    page_token: str | None,
+    paging: Paging,
     zone: str,
     form: str,
     shape: TableOptions,
 ) -> None:
     """List jobs, the newest first."""
     more: Any = {"owners": owners, "text": text, "since": since, "order": order}
-    body = client.jobs_page(state, pool, labels, page_size, page_token, **more)
+    body = paging.collected(lambda *page: client.jobs_page(state, pool, labels, *page, **more), "jobs", JOBS_SHOWN)
     jobs = body["jobs"]
     columns = [
         Column("JOB", lambda each: each["job_id"]),
@@ -129,11 +140,12 @@ def list_(
         Column("RUNNING", lambda each: each["tasks"]["running"], right=True),
         Column("FAILED", lambda each: each["tasks"]["failed"], right=True),
         Column("SUBMITTED", lambda each: when(each["submitted_at"], zone), order=lambda each: each["submitted_at"]),
+        *_COLUMNS_ON_REQUEST,
+        Column("ENDED", lambda each: when(each["ended_at"], zone), False, lambda each: each["ended_at"] or "", True),
         *cell_column(jobs),
     ]
     show(form, body, (each["job_id"] for each in jobs), lambda: table(jobs, columns, shape))
-    if body.get("next_page_token"):
-        note(f"there are more; go on with: --page-token {body['next_page_token']}")
+    note_rest(body)
 
 
 @job.command(epilog=examples("paceline job get tiles-1f0c", "paceline job get tiles-1f0c -o json"))
@@ -152,15 +164,28 @@ def get(client: "Client", job_id: str, zone: str, form: str) -> None:
 @job.command(epilog=examples("paceline job tasks tiles-1f0c", "paceline job tasks tiles-1f0c --state FAILED"))
 @ID
 @click.option("--state", help="Only tasks in these states, such as QUEUED,BACKOFF.")
+@click.option("--host", help="Only tasks on this host, or that were there last.", shell_complete=complete("host"))
+@click.option("--instances", metavar="RANGES", help="Only these instances, such as 0-99,200.")
+@paging_options("tasks", "all")
 @list_options
 @at_option
 @cell_option
 @with_client
-def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: TableOptions) -> None:
+def tasks(
+    client: "Client",
+    job_id: str,
+    state: str | None,
+    host: str | None,
+    instances: str | None,
+    paging: Paging,
+    form: str,
+    shape: TableOptions,
+) -> None:
     """List the tasks of a job: the host of each, its state and its outcome."""
-    rows = list(client.tasks(job_id, state))
-    body = {"tasks": rows, "next_page_token": ""}
+    body = paging.collected(lambda *page: client.tasks_page(job_id, state, host, instances, *page), "tasks", None)
+    rows = body["tasks"]
     show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows, shape))
+    note_rest(body)
 
 
 @job.command(epilog=examples("paceline job runs web-1f0c 0", "paceline job runs web-1f0c 0 --sort=-run -o json"))

@@ -14,7 +14,6 @@ from paceline.cli.commands.common import (
     cell_option,
     complete,
     examples,
-    job_ids,
     output_option,
     with_client,
 )
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from paceline.client.client import Client
     from paceline.client.models import JobAction, JobAnswer, Said
 
-ID = click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
-IDS = click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
+ID = click.argument("job_id", metavar="ID", shell_complete=complete("job"))
+IDS = click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete("job"))
 TIMEOUT = click.option("--timeout", type=Duration(), metavar="TIME", help="Give up waiting after 30s, 5m, ...")
 
 

@@ -13,7 +13,6 @@ from paceline.cli.commands.common import (
     complete,
     data_option,
     examples,
-    job_ids,
     kafka_options,
     note_moment,
     output_option,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
         "paceline job explain tiles-1f0c --at paceline.lifecycle:57 --utc",
     )
 )
-@click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
+@click.argument("job_id", metavar="ID", shell_complete=complete("job"))
 @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
 @click.option(
     "--token", metavar="TOKEN", help="Token for writes. [default: without --server, the one in the data folder]"

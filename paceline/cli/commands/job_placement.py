@@ -10,7 +10,6 @@ from paceline.cli.commands.common import (
     cell_option,
     complete,
     examples,
-    job_ids,
     output_option,
     with_client,
     zone_option,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=examples("paceline job placement web --task 3", "paceline job placement web --task 3 --run 1"))
-@click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
+@click.argument("job_id", metavar="ID", shell_complete=complete("job"))
 @click.option("--task", "instance", type=click.IntRange(0, INT_MAX), required=True, help="Task of the job.")
 @click.option("--run", type=click.IntRange(1, INT_MAX), help="Run of the task. [default: the present one]")
 @zone_option

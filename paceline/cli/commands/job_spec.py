@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.commands.common import at_option, cell_option, complete, examples, job_ids, with_client
+from paceline.cli.commands.common import at_option, cell_option, complete, examples, with_client
 from paceline.client.json_type import Json
 from paceline.output import show, write_yaml
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         "paceline job spec web --at paceline.jobs:57",
     )
 )
-@click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
+@click.argument("job_id", metavar="ID", shell_complete=complete("job"))
 @click.option("--all", "everything", is_flag=True, help="With the fields that have their default.")
 @click.option(
     "-o",

@@ -14,7 +14,6 @@ from paceline.cli.commands.common import (
     cell_option,
     complete,
     examples,
-    job_ids,
     list_options,
     output_option,
     pool_paths,
@@ -51,7 +50,7 @@ WAIT = click.option("--wait", "waits", is_flag=True, help="Wait until the update
         "paceline job update web --instances 5",
     )
 )
-@click.argument("name", metavar="FILE|ID", shell_complete=complete(job_ids))
+@click.argument("name", metavar="FILE|ID", shell_complete=complete("job"))
 @click.option("--instances", type=click.IntRange(1, INSTANCES_MAX), metavar="N", help="Number of instances.")
 @click.option("--batch", type=COUNT, metavar="N", help="Instances updated at a time; 0: all.")
 @click.option("--max-failures", type=COUNT, metavar="N", help="Fail when N instances have failed; 0: never.")

@@ -6,38 +6,37 @@ import click
 
 from paceline.cli.commands.common import (
     DECIDED_S,
+    Paging,
     at_option,
-    cell_column,
     cell_option,
     complete,
     examples,
     list_options,
+    note_rest,
     output_option,
-    pool_paths,
+    paging_options,
     with_client,
     zone_option,
 )
-from paceline.cli.commands.pool_views import print_entitlement, print_plan, print_queue, print_tree
-from paceline.cli.groups import CommandGroup
-from paceline.output import (
-    Column,
-    TableOptions,
-    answers,
-    cores,
-    facts,
-    gib,
-    note,
-    other_columns,
-    say,
-    show,
-    table,
-    words,
+from paceline.cli.commands.pool_views import (
+    pool_columns,
+    print_cells,
+    print_entitlement,
+    print_plan,
+    print_pool,
+    print_queue,
+    print_tree,
 )
+from paceline.cli.groups import CommandGroup
+from paceline.output import TableOptions, answers, note, say, show, table
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
     from paceline.client.pool_models import Pool, Queue
     from paceline.job_files import PoolFile
+
+
+PATH = click.argument("path", shell_complete=complete("pool"))
 
 
 @click.group(cls=CommandGroup)
@@ -108,39 +107,46 @@ def _apply(client: "Client", file: "PoolFile", position: str, expected: str | No
     return answer, "changed" if position else "created"
 
 
-@pool.command("list", epilog=examples("paceline pool list", "paceline pool list -o name"))
+@pool.command(
+    "list",
+    epilog=examples(
+        "paceline pool list", "paceline pool list --pool /maps --columns pool,jobs", "paceline pool list -o name"
+    ),
+)
+@click.option("--pool", "below", help="Only this pool and those below it.", shell_complete=complete("pool"))
+@click.option("--text", help="Only pools with this in their path.")
+@paging_options("pools", "all")
 @list_options
 @at_option
 @cell_option
 @with_client
-def list_(client: "Client", form: str, shape: TableOptions) -> None:
-    """List the pools with their demand, entitlement and allocation."""
-    pools = client.pools()
+def list_(
+    client: "Client", below: str | None, text: str | None, paging: Paging, form: str, shape: TableOptions
+) -> None:
+    """List the pools with what each reserves and may use at most, is entitled to, wants and uses.
 
-    def amount(name: str, say: Any) -> Any:
-        return lambda each: say(each.get(name))
-
-    columns = [Column("POOL", lambda each: each["path"])]
-    for name, title in (("demand", "DEMAND"), ("entitlement", "ENTITLED"), ("held", "HELD")):
-        columns.append(Column(f"{title} CPU", amount(name, cores), right=True))
-        columns.append(Column(f"{title} GiB", amount(name, gib), right=True))
-    columns += other_columns(pools, {"demand": "DEMAND OTHER", "entitlement": "ENTITLED OTHER", "held": "HELD OTHER"})
-    columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
-    columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
-    columns += cell_column(pools)
-    show(form, {"pools": pools}, (each["path"] for each in pools), lambda: table(pools, columns, shape))
+    A pool's jobs and tasks are those of all pools below it too.
+    """
+    body = paging.collected(lambda *page: client.pools_page(below, text, *page), "pools", None)
+    pools = body["pools"]
+    show(form, body, (each["path"] for each in pools), lambda: table(pools, pool_columns(pools), shape))
+    note_rest(body)
 
 
-@pool.command(epilog=examples("paceline pool get /maps/tiles"))
-@click.argument("path", shell_complete=complete(pool_paths))
+@pool.command(epilog=examples("paceline pool get /maps/tiles", "paceline pool get /"))
+@PATH
 @output_option
 @at_option
 @cell_option
 @with_client
 def get(client: "Client", path: str, form: str) -> None:
-    """Show a pool."""
+    """Show a pool; / is the whole cell."""
+    if not path.strip("/"):
+        cells = client.pools_page(page_size=1)["cells"]
+        show(form, cells[0] if len(cells) == 1 else cells, ["/"], lambda: print_cells(cells))
+        return
     body = client.pool(path)
-    show(form, body, [body["path"]], lambda: _print(body))
+    show(form, body, [body["path"]], lambda: print_pool(body))
 
 
 @pool.command(epilog=examples("paceline pool tree", "paceline pool tree --resource memory"))
@@ -161,7 +167,7 @@ def tree(client: "Client", resource: str, form: str, shape: TableOptions) -> Non
 
 
 @pool.command(epilog=examples("paceline pool queue /maps/tiles", "paceline pool queue /maps/tiles --size 50"))
-@click.argument("path", shell_complete=complete(pool_paths))
+@PATH
 @click.option("--size", type=click.IntRange(1, 1000), default=10, show_default=True, help="Gangs of each class.")
 @zone_option
 @list_options
@@ -181,7 +187,7 @@ def _below(client: "Client", queue: "Queue") -> "list[Pool]":
 
 
 @pool.command(epilog=examples("paceline pool explain /maps/tiles"))
-@click.argument("path", shell_complete=complete(pool_paths))
+@PATH
 @output_option
 @at_option
 @cell_option
@@ -193,7 +199,7 @@ def explain(client: "Client", path: str, form: str) -> None:
 
 
 @pool.command(epilog=examples("paceline pool close /maps/tiles"))
-@click.argument("path", shell_complete=complete(pool_paths))
+@PATH
 @output_option
 @cell_option
 @with_client
@@ -204,7 +210,7 @@ def close(client: "Client", path: str, form: str) -> None:
 
 
 @pool.command("open", epilog=examples("paceline pool open /maps/tiles"))
-@click.argument("path", shell_complete=complete(pool_paths))
+@PATH
 @output_option
 @cell_option
 @with_client
@@ -215,7 +221,7 @@ def open_(client: "Client", path: str, form: str) -> None:
 
 
 @pool.command(epilog=examples("paceline pool remove /maps/tiles"))
-@click.argument("path", shell_complete=complete(pool_paths))
+@PATH
 @output_option
 @cell_option
 @with_client
@@ -223,18 +229,3 @@ def remove(client: "Client", path: str, form: str) -> None:
     """Remove a pool that has no children and no open jobs."""
     answer = client.remove_pool(path, wait=DECIDED_S)
     show(form, answer, [path], lambda: say(f"pool /{path.strip('/')} removed"))
-
-
-def _print(body: "Pool") -> None:
-    strategy = body.get("strategy_in_effect")
-    values = {**body, "strategy": strategy["text"]} if strategy else body
-    facts((name, _shown(value)) for name, value in values.items() if name != "strategy_in_effect")
-    note(f"its jobs: paceline job list --pool {body['path']}")
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or None
-    return words(value) if isinstance(value, dict) else value

@@ -1,12 +1,14 @@
 """Prints pools for people."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from paceline.cli.commands.common import cell_column
 from paceline.client.json_type import Json
-from paceline.output import Column, TableOptions, note, say, table, when, words
+from paceline.output import Column, TableOptions, cores, facts, gib, note, other_columns, say, table, when, words
 
 if TYPE_CHECKING:
     from paceline.client.pool_models import (
@@ -20,9 +22,84 @@ if TYPE_CHECKING:
         Queue,
     )
 
+LISTED = {
+    "reservation": "RESERVED",
+    "limit": "LIMIT",
+    "entitlement": "ENTITLED",
+    "demand": "DEMAND",
+    "held": "USED",
+}
+"""The amounts of a list of pools, by their titles."""
+NO_LIMIT = "no limit"
+AMOUNT_FIELDS = ("reservation", "limit", "entitlement", "demand", "allocation", "held", "without_hosts", "capacity")
+NOTHING = {
+    "reservation": "none",
+    "limit": NO_LIMIT,
+    "static": "none",
+    "preemption_delay": "that of the cell",
+    "owners": "none",
+    "description": "none",
+    "strategy": "none",
+    "over_since": "it isn't over",
+    "under_since": "it isn't under",
+    "queue": "nobody waits",
+    "turn": "none",
+    "credit": "none",
+    "warnings": "none",
+}
+"""The meaning of a field without a value."""
 SHOWN = ("reservation", "limit", "entitlement", "held", "without_hosts", "demand")
 FACTORS = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 JOBS_SHOWN = 10
+
+
+def pool_columns(pools: "Sequence[Pool]") -> list[Column]:
+    """The columns of a list of pools: of CPU and of memory what is told of each, then its jobs."""
+    columns = [Column("POOL", lambda each: each["path"])]
+    for unit, name, say_amount in (("CPU", "cpu", cores), ("GiB", "memory", gib)):
+        columns += [
+            Column(f"{title} {unit}", partial(_amount_in, field, name, say_amount), right=True)
+            for field, title in LISTED.items()
+        ]
+    columns += other_columns(pools, {field: f"{title} OTHER" for field, title in LISTED.items()})
+    columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
+    columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
+    return columns + cell_column(pools)
+
+
+def _amount_in(field: str, name: str, say_amount: Callable[[Any], str], pool: Mapping[str, Any]) -> str:
+    amounts = pool.get(field) or {}
+    return NO_LIMIT if field == "limit" and name not in amounts else say_amount(amounts)
+
+
+def print_pool(body: "Pool") -> None:
+    """A pool, a line for each field. Each says in words what it means where there is nothing."""
+    strategy = body.get("strategy_in_effect")
+    values = {**body, "strategy": strategy["text"]} if strategy else body
+    facts((name, _shown(name, value)) for name, value in values.items() if name != "strategy_in_effect")
+    note(f"its jobs: paceline job list --pool {body['path']}")
+
+
+def print_cells(cells: "Iterable[CellCapacity]") -> None:
+    """The capacity of cells, and the use of it."""
+    for cell in cells:
+        facts([("path", "/"), *((name, _shown(name, value)) for name, value in cell.items())])
+
+
+def _shown(name: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name in AMOUNT_FIELDS:
+        return words(value) if value else NOTHING.get(name, "nothing")
+    if name == "queue" and value:
+        return ", ".join(f"{each.replace('_', '-')} {_count(line['tasks'], 'task')}" for each, line in value.items())
+    if not value and name in NOTHING:
+        return NOTHING[name]
+    if name.endswith("_at") or name in ("over_since", "under_since"):
+        return when(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return words(value) if isinstance(value, dict) else value
 
 
 def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
@@ -40,7 +117,7 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
 
     columns = [Column("POOL", named, order=lambda each: each["path"])]
     titles = {"reservation": "RESERVED", "share": "SHARE", "limit": "LIMIT", "entitlement": "ENTITLED"}
-    titles |= {"held": "HELD", "without_hosts": "WITHOUT HOSTS", "demand": "DEMAND"}
+    titles |= {"held": "USED", "without_hosts": "WITHOUT HOSTS", "demand": "DEMAND"}
     for field, title in titles.items():
         columns.append(_amount_column(title, field, name))
     columns.append(Column("QUEUE", lambda each: each.get("waiting"), right=True))
@@ -66,15 +143,18 @@ def _rows(cell: "CellCapacity", pools: "list[Pool]", several: bool) -> "Iterator
     mine = [each for each in pools if each.get("cell", cell["cell"]) == cell["cell"]]
     title = f"/  (cell {cell['cell']})" if several else "/"
     waiting = sum(line["tasks"] for each in mine for line in each.get("queue", {}).values())
-    yield {**cell, "path": "/", "title": title, "entitlement": cell["capacity"], "waiting": waiting or None}
+    yield {**cell, "path": "/", "title": title, "entitlement": cell["capacity"], "waiting": waiting}
     for each in sorted(mine, key=lambda pool: pool["path"].split("/")):
         depth = each["path"].count("/")
         lines = each.get("queue", {})
+        below = [
+            other for other in mine if other["path"] == each["path"] or other["path"].startswith(f"{each['path']}/")
+        ]
         heads = (f"{line['head']['job_id']} {line['head']['code']}" for line in lines.values())
         yield {
             **each,
             "title": f"{'  ' * (depth - 1)}{each['path'] if depth == 1 else each['path'].rpartition('/')[2]}",
-            "waiting": sum(line["tasks"] for line in lines.values()) or None,
+            "waiting": sum(line["tasks"] for one in below for line in one.get("queue", {}).values()),
             "head": ", ".join(heads),
             "note": ", ".join(_notes(each)),
         }
@@ -96,14 +176,24 @@ def _amount_column(title: str, field: str, name: str) -> Column:
             return None
         if field == "share":
             return amounts.get(name, amounts.get("others"))
-        return amounts.get(name, None if field == "limit" else 0)
+        return _in_one_unit(amounts.get(name, NO_LIMIT if field == "limit" else 0))
 
     return Column(title, cell, right=True, order=lambda row: number(cell(row) or 0))
+
+
+def _in_one_unit(amount: object) -> object:
+    """A size in GiB, whatever unit it is written in; all else as it is."""
+    text = str(amount)
+    if text[-3:] not in FACTORS:
+        return amount
+    return f"{number(text) / FACTORS['GiB']:.3f}".rstrip("0").rstrip(".") + "GiB"
 
 
 def number(amount: object) -> float:
     """An amount as the API has it, to compare it."""
     text = str(amount)
+    if text == NO_LIMIT:
+        return float("inf")
     return float(text[:-3]) * FACTORS[text[-3:]] if text[-3:] in FACTORS else float(text)
 
 

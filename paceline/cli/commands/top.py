@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.commands.common import cell_option, complete, examples, host_ids, list_options, with_client
+from paceline.cli.commands.common import cell_option, complete, examples, list_options, with_client
 from paceline.cli.commands.job_commands import ID
 from paceline.client.models import ENDED
 from paceline.output import Column, TableOptions, note, show, table
@@ -56,7 +56,7 @@ def job_top(client: "Client", job_id: str, once: bool, form: str, shape: TableOp
 
 
 @click.command(name="top", epilog=examples("paceline host top", "paceline host top worker-7 --once"))
-@click.argument("host_id", metavar="[ID]", required=False, shell_complete=complete(host_ids))
+@click.argument("host_id", metavar="[ID]", required=False, shell_complete=complete("host"))
 @once_option
 @list_options
 @cell_option

@@ -13,7 +13,6 @@ from paceline.cli.commands.common import (
     cell_option,
     complete,
     examples,
-    pool_paths,
     with_client,
 )
 from paceline.output import Column, note, show, table
@@ -49,7 +48,7 @@ class Month(Since):
 @click.option("--by", type=click.Choice(BY), default="pool", show_default=True, help="Sum by this.")
 @click.option("--since", type=Month(), metavar="MONTH|AGO", help="From this month on. [default: all]")
 @click.option(
-    "--pool", default="", metavar="PATH", help="Of this pool and those below.", shell_complete=complete(pool_paths)
+    "--pool", default="", metavar="PATH", help="Of this pool and those below.", shell_complete=complete("pool")
 )
 @click.option("--owner", default="", help="Of this owner only.")
 @click.option(

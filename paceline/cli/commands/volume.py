@@ -12,8 +12,6 @@ from paceline.cli.commands.common import (
     cell_option,
     complete,
     examples,
-    host_ids,
-    job_ids,
     list_options,
     output_option,
     with_client,
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from paceline.client.client import Client
 
 HOST = click.option(
-    "--host", "host_id", default="", metavar="ID", help="Only on this host.", shell_complete=complete(host_ids)
+    "--host", "host_id", default="", metavar="ID", help="Only on this host.", shell_complete=complete("host")
 )
 COLUMNS = [
     Column("HOST", lambda each: each["host_id"]),
@@ -43,7 +41,7 @@ def volume() -> None:
 
 
 @volume.command("list", epilog=examples("paceline volume list", "paceline volume list --job db"))
-@click.option("--job", "job_id", default="", metavar="ID", help="Only of this job.", shell_complete=complete(job_ids))
+@click.option("--job", "job_id", default="", metavar="ID", help="Only of this job.", shell_complete=complete("job"))
 @HOST
 @list_options
 @at_option
@@ -57,7 +55,7 @@ def list_(client: "Client", job_id: str, host_id: str, form: str, shape: TableOp
 
 
 @volume.command(epilog=examples("paceline volume remove db --yes", "paceline volume remove db --task 3 --name data"))
-@click.argument("job_id", metavar="JOB", shell_complete=complete(job_ids))
+@click.argument("job_id", metavar="JOB", shell_complete=complete("job"))
 @click.option("--task", "instance", type=click.IntRange(0), metavar="N", help="Only of this task. [default: all]")
 @click.option("--name", default="", help="Only of this name. [default: all]")
 @HOST

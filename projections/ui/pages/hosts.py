@@ -141,7 +141,9 @@ def _rows(
 ) -> list[PageValues]:
     ids = [host_map.ids[at] for at in np.flatnonzero(mask & host_map.beyond(after))[:size].tolist()]
     hosts = tables.hosts
-    rows = rows_of(connection, HostRow, select(hosts).where(hosts.c.host_id.in_(ids)).order_by(hosts.c.host_id))
+    rows = rows_of(
+        connection, HostRow, select(hosts).where(hosts.c.host_id.in_(ids)).order_by(hosts.c.place, hosts.c.host_id)
+    )
     telling = host_map.telling()
     return [_line(row, kinds, telling, now_ms) for row in rows]
 

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from events.bounds import WORD_MAX
-from projections.api.jobs import LABELS_MAX, job_states, label_pair
+from projections.api.jobs import job_states
+from projections.api.list_requests import PAIRS_MAX, pair_of
 from projections.api.problems import Problem
 from projections.asked_values import time_ms
 from projections.queries.job_filter import JobFilter
@@ -38,7 +39,7 @@ class Asked(NamedTuple):
         return JobFilter(
             self.states,
             self.pool,
-            [label_pair(each) for each in self.labels],
+            [pair_of("label", each) for each in self.labels],
             self.owners,
             self.text,
             self.since_ms(now_ms),
@@ -114,7 +115,7 @@ def asked(query: QueryParams) -> Asked:
 
 
 def _some(query: QueryParams, name: str) -> list[str]:
-    return list(dict.fromkeys(each for each in query.getlist(name) if each))[:LABELS_MAX]
+    return list(dict.fromkeys(each for each in query.getlist(name) if each))[:PAIRS_MAX]
 
 
 def _one_of(text: str, choices: Sequence[str]) -> str:

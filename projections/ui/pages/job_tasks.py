@@ -23,7 +23,9 @@ def load_list(scene: Scene) -> PageValues:
     of_job = find_job(scene)
     state, first = scene.query.get("state", "").upper(), scene.query.get("first", "")
     states = [TaskState[state]] if state in TaskState.__members__ else []
-    page = task_queries.tasks_page(of_job.connection, of_job.row, states, SHOWN, whole_number(first, 9) or 0)
+    page = task_queries.tasks_page(
+        of_job.connection, of_job.row, task_queries.TaskFilter(states), SHOWN, whole_number(first, 9) or 0
+    )
     return named(scene, of_job) | {
         "state_shown": state if states else "",
         "ranges": task_columns(of_job.connection, of_job.row).ranges(),

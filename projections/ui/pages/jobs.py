@@ -11,6 +11,7 @@ from projections.api.context import Paging, Place
 from projections.api.jobs import JobsRequest
 from projections.queries.job_counts import By, JobGroup, wait_reasons
 from projections.queries.job_filter import JobFilter
+from projections.queries.known_names import unknown_pool
 from projections.ui.colours import task_bar
 from projections.ui.format import lasts, ms_of
 from projections.ui.page_values import PageValues
@@ -50,6 +51,7 @@ def load(scene: Scene) -> PageValues:
     body = orjson.loads(jobs_page(scene.cells, page, request, at))
     return {
         "asked": wish,
+        "unknown_pool": unknown_pool([each.connection for each in scene.cells.values()], wish.pool),
         "jobs": [_shown(job, scene.now_ms) for job in body["jobs"]],
         "next_page_token": body["next_page_token"],
         "first_page": not page.token,

@@ -714,10 +714,13 @@ def test_pools(cli, cell):
     cell.answer("GET", "/v1/pools/maps/tiles", POOL)
     cell.answer("DELETE", "/v1/pools/maps/tiles", {"code": "DONE", "message": ""})
     assert cli("pool", "list") == (0, """\
-POOL         DEMAND CPU  DEMAND GiB  ENTITLED CPU  ENTITLED GiB  HELD CPU  HELD GiB  JOBS  TASKS
-/maps/tiles         1.5         2.0           1.5           2.0         0       0.0     1      3
-""", "")  # fmt: skip
-    assert "reservation     cpu 1.5, memory 2GiB" in cli("pool", "get", "/maps/tiles")[1]
+POOL         RESERVED CPU  LIMIT CPU  ENTITLED CPU  DEMAND CPU  USED CPU  RESERVED GiB  LIMIT GiB  ENTITLED GiB  DEMAND GiB  USED GiB  JOBS  TASKS
+/maps/tiles           1.5   no limit           1.5         1.5         0           2.0   no limit           2.0         2.0       0.0     1      3
+""", "")  # noqa: E501 # fmt: skip
+    shown = cli("pool", "get", "/maps/tiles")[1]
+    assert "reservation     cpu 1.5, memory 2GiB" in shown
+    assert "limit           no limit\n" in shown
+    assert "without_hosts   nothing\n" in shown
     assert cli("pool", "remove", "/maps/tiles")[:2] == (0, "pool /maps/tiles removed\n")
 
 
@@ -727,7 +730,7 @@ def test_hosts(cli, cell):
     cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [{"job_id": "a", **TASKS[1]}], "next_page_token": ""})
     cell.answer("POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE", "message": "is given up"})
     assert cli("host", "list") == (0, """\
-HOST  STATE  RUNS  CPU HELD  CPU  GiB HELD  GiB  ATTRIBUTES
+HOST  STATE  RUNS  CPU USED  CPU  GiB USED  GiB  ATTRIBUTES
 h1    UP        2       1.5  1.5       2.0  2.0  os linux, arch arm64
 """, "")  # fmt: skip
     assert cli("host", "list", "--columns", "abilities")[1] == "ABILITIES\npaceline/health yes\n"
@@ -861,8 +864,9 @@ def test_live_names_are_completed_and_troubles_are_silent(cli, cell, monkeypatch
     monkeypatch.setenv("_PACELINE_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "paceline job get ti")
     monkeypatch.setenv("COMP_CWORD", "3")
-    cell.answer("GET", "/v1/jobs", {"jobs": [job("tiles-1"), job("web")], "next_page_token": ""})
+    cell.answer("GET", "/v1/names", {"names": ["tiles-1"]})
     assert cli() == (0, "plain,tiles-1\n", "")
+    assert cell.asked[-1].query == {"kind": "job", "prefix": "ti", "page_size": "100"}
     monkeypatch.setenv("PACELINE_SERVER", "127.0.0.1:1")
     assert cli() == (0, "\n", "")
 

@@ -34,11 +34,11 @@ def test_the_whole_tree_is_a_line_for_each_pool_in_one_resource(cli, cell):
     code, out, err = cli("pool", "tree")
     assert (code, out) == (0, """\
 RESOURCE cpu
-POOL       RESERVED  SHARE  LIMIT  ENTITLED  HELD  WITHOUT HOSTS  DEMAND  QUEUE  HEAD                                          NOTE
-/                 -      -      -        12   2.5              1      13      8  -                                             -
-/maps           1.5      3      8       1.5     0              0     1.5      -  -                                             closed
-  tiles         1.5      1      -         4   2.5              1       9      8  a ENTITLEMENT_REACHED, b RESERVATION_REACHED  saved 40 % of a turn
-/maps-old         0      1      -         0     0              0       0      -  -                                             turn of big
+POOL       RESERVED  SHARE     LIMIT  ENTITLED  USED  WITHOUT HOSTS  DEMAND  QUEUE  HEAD                                          NOTE
+/                 -      -         -        12   2.5              1      13      8  -                                             -
+/maps           1.5      3         8       1.5     0              0     1.5      8  -                                             closed
+  tiles         1.5      1  no limit         4   2.5              1       9      8  a ENTITLEMENT_REACHED, b RESERVATION_REACHED  saved 40 % of a turn
+/maps-old         0      1  no limit         0     0              0       0      0  -                                             turn of big
 """)  # noqa: E501 # fmt: skip
     assert err == "other resources, with --resource NAME: memory\nthe pools of the first level reserve 20 cpu\n"
     out = cli("pool", "tree", "--resource", "memory", "--columns", "pool,reserved,entitled")[1]
@@ -48,6 +48,30 @@ POOL       RESERVED  SHARE  LIMIT  ENTITLED  HELD  WITHOUT HOSTS  DEMAND  QUEUE 
     assert "there are cpu, memory" in cli("pool", "tree", "--resource", "gpu")[2]
     assert json.loads(cli("pool", "tree", "-o", "json")[1]) == TREE
     assert cli("pool", "tree", "-o", "name")[1] == "/maps\n/maps/tiles\n/maps-old\n"
+
+
+def test_the_root_is_shown_as_the_cell_with_what_it_has(cli, cell):
+    cell.answer("GET", "/v1/pools", TREE)
+    assert cli("pool", "get", "/")[:2] == (
+        0,
+        """\
+path           /
+cell           0
+hosts          3
+capacity       cpu 12, memory 24GiB
+demand         cpu 13
+held           cpu 2.5
+without_hosts  cpu 1
+warnings       the pools of the first level reserve 20 cpu
+""",
+    )
+
+
+def test_sizes_of_a_column_have_one_unit(cli, cell):
+    pools = [{**TREE["pools"][0], "entitlement": {"memory": size}} for size in ("512MiB", "24GiB", "1TiB")]
+    cell.answer("GET", "/v1/pools", {**TREE, "pools": pools})
+    words = cli("pool", "tree", "--resource", "memory", "--columns", "entitled", "--no-header")[1].split()
+    assert words == ["24GiB", "0.5GiB", "24GiB", "1024GiB"]
 
 
 def test_cells_stand_one_below_the_other_each_with_what_it_has(cli, cell):

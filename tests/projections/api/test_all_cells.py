@@ -230,7 +230,7 @@ def test_jobs_of_all_cells_page_by_page(two):
     assert all_pages(two, "/v1/jobs?pool=/p1&page_size=2", "jobs", "job_id") == [[("j5", 1), ("j2", 1)], [("j1", 1)]]
     assert all_pages(two, "/v1/jobs?cell=1", "jobs", "job_id") == [[("j5", 1), ("j2", 1), ("j1", 1)]]
     token = two.get("/v1/jobs?page_size=2")["next_page_token"]
-    two.refused(two.client.get(f"/v1/hosts?page_token={token}"), 400, "BAD_PAGE_TOKEN")
+    two.refused(two.client.get(f"/v1/hosts?page_token={token}"), 422, "BAD_PAGE_TOKEN")
 
 
 def test_hosts_pools_and_skipped_records_of_all_cells(two):

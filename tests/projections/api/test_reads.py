@@ -55,7 +55,7 @@ def test_a_list_of_jobs_is_filtered_and_paged_the_newest_first(api):
     assert third["next_page_token"] == ""
     assert [each["job_id"] for each in api.get("/v1/jobs?pool=/q")["jobs"]] == ["j5", "j3", "j1"]
     assert [each["job_id"] for each in api.get("/v1/jobs?label=n:m:2")["jobs"]] == []
-    api.problem(api.client.get(f"/v1/jobs?page_token={first['next_page_token']}&pool=/q"), 400, "BAD_PAGE_TOKEN")
+    api.problem(api.client.get(f"/v1/jobs?page_token={first['next_page_token']}&pool=/q"), 422, "BAD_PAGE_TOKEN")
 
 
 def test_jobs_by_label_and_state(api):

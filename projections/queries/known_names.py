@@ -1,0 +1,50 @@
+"""Names that lists are filtered by: those that nothing has are told, with the nearest that something has."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, select
+
+from events.nearest import meant
+from events.pool_paths import ROOT
+from projections.queries.job_filter import subtree
+from projections.views import tables
+
+
+def unknown_pool(connections: Iterable[Connection], path: str) -> str:
+    """A sentence about a pool in a filter that isn't there; empty: it is there, or jobs of it are kept, in one of these
+    cells.
+    """
+    cells = list(connections)
+    if path in ("", ROOT) or any(_has_pool(each, path) for each in cells):
+        return ""
+    return f"there is no pool {path[:200]}{nearest_pool(cells, path)}"
+
+
+def nearest_pool(connections: Iterable[Connection], path: str) -> str:
+    """The end of a sentence about an unknown pool: the one that may have been meant."""
+    return meant(path, {each for connection in connections for each in _paths(connection)})
+
+
+def _paths(connection: Connection) -> Iterable[str]:
+    return connection.execute(select(tables.pools.c.path).where(tables.pools.c.path != ROOT)).scalars()
+
+
+def _has_pool(connection: Connection, path: str) -> bool:
+    own, first, end = subtree(path)
+    for column in (tables.pools.c.path, tables.jobs.c.pool):
+        within = (column == own) | (column > first) & (column < end)
+        if connection.execute(select(column).where(within).limit(1)).first() is not None:
+            return True
+    return False
+
+
+def unknown_host(connections: Iterable[Connection], host_id: str) -> str:
+    """A sentence about a host in a filter that isn't known; empty: it is known, or tasks were ordered there."""
+    cells = list(connections)
+    hosts, names = tables.hosts.c.host_id, tables.host_names.c.host_id
+    for connection in cells:
+        for column in (hosts, names):
+            if connection.execute(select(column).where(column == host_id).limit(1)).first() is not None:
+                return ""
+    near = meant(host_id, {each for connection in cells for each in connection.execute(select(hosts)).scalars()})
+    return f"there is no host {host_id[:140]}{near}"
