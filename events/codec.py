@@ -275,6 +275,11 @@ def check_schema(data: bytes) -> None:
     _head(data)
 
 
+def writer_schema(encoded: bytes) -> Any:
+    """The schema that wrote an encoded record. Raises as `decode`."""
+    return _head(encoded)[1].writer_schema
+
+
 def fingerprint_in(encoded: bytes) -> str:
     """The fingerprint of its schema in an encoded record, in hexadecimal."""
     return encoded[2:HEADER_BYTES].hex()

@@ -1,5 +1,6 @@
 """The specification in a JobUpdateRequested or a JobReopenRequested."""
 
+from events.actors import body_without_actor
 from events.codec import MARKER, CodecError, body, decode
 from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested
 
@@ -15,6 +16,6 @@ def wanted_spec(event: JobUpdateRequested | JobReopenRequested) -> JobSubmitted 
     return spec if isinstance(spec, JobSubmitted) else None
 
 
-def wanted_content(event: JobUpdateRequested | JobReopenRequested) -> bytes:
-    """The bytes by which two specifications are equal where their clients give no hash."""
-    return body(event.spec)
+def wanted_content(event: JobUpdateRequested | JobReopenRequested, spec: JobSubmitted | None) -> bytes:
+    """The bytes by which two specifications are equal where their clients give no hash; `spec`: what they hold."""
+    return body(event.spec) if spec is None else body_without_actor(event.spec, spec.actor)

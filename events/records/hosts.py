@@ -7,7 +7,7 @@ import numpy as np
 
 from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs
 from events.records.base import Event
-from events.records.parts import Volume
+from events.records.parts import Actor, Volume
 
 
 class GatewayBeat(Event, frozen=True, kw_only=True):
@@ -44,6 +44,9 @@ class HostClearRequested(Event, frozen=True, kw_only=True):
 
     reason: str = ""
     """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class HostConnected(Event, frozen=True, kw_only=True):
@@ -102,6 +105,9 @@ class HostLossConfirmed(Event, frozen=True, kw_only=True):
     reason: str = ""
     """Why, in the words of the operator."""
 
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
 
 class HostOffered(Event, frozen=True, kw_only=True):
     """What a host says it has."""
@@ -151,6 +157,9 @@ class HostRemovalRequested(Event, frozen=True, kw_only=True):
     reason: str = ""
     """Why, in the words of the operator."""
 
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
 
 class HostSilent(Event, frozen=True, kw_only=True):
     """The agent of a host is no longer heard."""
@@ -186,6 +195,9 @@ class HostTaintRequested(Event, frozen=True, kw_only=True):
 
     reason: str = ""
     """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class HostVolumes(Event, frozen=True, kw_only=True):

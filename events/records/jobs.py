@@ -9,6 +9,7 @@ import numpy as np
 from events.columns import I32, INT32, Values, pack_ints
 from events.records.base import Event, InstancesEvent
 from events.records.parts import (
+    Actor,
     Constraint,
     HealthCheck,
     Isolation,
@@ -40,6 +41,9 @@ class ImagePrefetchRequested(Event, frozen=True, kw_only=True):
 
     reason: str = ""
     """Why, in the words of the user."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class JobActionRequested(InstancesEvent, frozen=True, kw_only=True):
@@ -84,6 +88,9 @@ class JobActionRequested(InstancesEvent, frozen=True, kw_only=True):
     data: str = ""
     """Whatever the user wants kept with the command."""
 
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -107,6 +114,7 @@ class JobActionRequested(InstancesEvent, frozen=True, kw_only=True):
         expected_version: int = 0,
         reason: str = "",
         data: str = "",
+        actor: Actor | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -120,6 +128,7 @@ class JobActionRequested(InstancesEvent, frozen=True, kw_only=True):
             expected_version=expected_version,
             reason=reason,
             data=data,
+            actor=actor,
         )
 
 
@@ -145,6 +154,9 @@ class JobPriorityRequested(Event, frozen=True, kw_only=True):
 
     data: str = ""
     """Whatever the user wants kept with the command."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class JobReopenRequested(InstancesEvent, frozen=True, kw_only=True):
@@ -192,6 +204,9 @@ class JobReopenRequested(InstancesEvent, frozen=True, kw_only=True):
     data: str = ""
     """Whatever the user wants kept with the command."""
 
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -226,6 +241,7 @@ class JobReopenRequested(InstancesEvent, frozen=True, kw_only=True):
         over_state: Values | None = None,
         reason: str = "",
         data: str = "",
+        actor: Actor | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -238,6 +254,7 @@ class JobReopenRequested(InstancesEvent, frozen=True, kw_only=True):
             over_state=b"" if over_state is None else pack_ints(over_state),
             reason=reason,
             data=data,
+            actor=actor,
         )
 
 
@@ -269,6 +286,9 @@ class JobStopRequested(InstancesEvent, frozen=True, kw_only=True):
     data: str = ""
     """Whatever the user wants kept with the command."""
 
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -288,6 +308,7 @@ class JobStopRequested(InstancesEvent, frozen=True, kw_only=True):
         expected_version: int = 0,
         reason: str = "",
         data: str = "",
+        actor: Actor | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -297,6 +318,7 @@ class JobStopRequested(InstancesEvent, frozen=True, kw_only=True):
             expected_version=expected_version,
             reason=reason,
             data=data,
+            actor=actor,
         )
 
 
@@ -460,6 +482,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     rules: PlacementRules | None = None
     """What its tasks ask of hosts beside conditions; null: nothing."""
 
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
     @property
     def override_first_array(self) -> I32:
         return np.frombuffer(self.override_first, INT32, len(self.override_first) // 4)
@@ -521,6 +546,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
         chunks: tuple[OverrideChunk, ...] = (),
         spec_hash: bytes = b"",
         rules: PlacementRules | None = None,
+        actor: Actor | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -568,6 +594,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
             chunks=chunks,
             spec_hash=spec_hash,
             rules=rules,
+            actor=actor,
         )
 
 
@@ -596,6 +623,9 @@ class JobUpdateRequested(Event, frozen=True, kw_only=True):
     data: str = ""
     """Whatever the user wants kept with the command."""
 
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
 
 class OverridesUploaded(Event, frozen=True, kw_only=True):
     """Overrides of a job that are too many for its JobSubmitted, which stands later in the log and names this record.
@@ -608,6 +638,9 @@ class OverridesUploaded(Event, frozen=True, kw_only=True):
     """The overrides, compressed with zlib: an encoded JobSubmitted of which nothing but its overrides counts. Its name
     is the BLAKE2b-256 of these bytes.
     """
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class VolumeRemovalRequested(Event, frozen=True, kw_only=True):
@@ -635,6 +668,9 @@ class VolumeRemovalRequested(Event, frozen=True, kw_only=True):
 
     reason: str = ""
     """Why, in the words of the user."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 ALL: tuple[type[Event], ...] = (

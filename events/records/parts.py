@@ -3,6 +3,24 @@
 from events.records.base import NestedRecord
 
 
+class Actor(NestedRecord, frozen=True):
+    """Who wrote a fact, as far as that is known. No machine looks at it."""
+
+    subject: str
+    """The name of the user; empty: not said."""
+
+    how: str
+    """How the name is known: environment and system-user by the client's own word, header by that of another client,
+    session: somebody signed in to the pages, api: an HTTP call that names nobody.
+    """
+
+    address: str = ""
+    """The address of the client, as the server saw it; empty: not known."""
+
+    binding: int | None = None
+    """Offset in paceline.pools of the role that allowed it; null: nothing was asked."""
+
+
 class Secret(NestedRecord, frozen=True):
     """A secret by name and version; its value is never in the log."""
 

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import ResourceKind
+from events.records.parts import Actor, ResourceKind
 
 
 class CellConfigured(Event, frozen=True, kw_only=True):
@@ -107,6 +107,12 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """Kinds to add, and licences whose amount changes. A kind is never removed: one that isn't named stays as it is.
     """
 
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
 
 class PoolDefined(Event, frozen=True, kw_only=True):
     """An admin creates or changes a pool. Written to the partition of every cell, so that each knows the cell of each
@@ -172,6 +178,12 @@ class PoolDefined(Event, frozen=True, kw_only=True):
     pool above has it, the root packs.
     """
 
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
 
 class PoolRemoved(Event, frozen=True, kw_only=True):
     """An admin removes a pool without children and open jobs. Written to the partition of every cell. Answered by
@@ -185,6 +197,12 @@ class PoolRemoved(Event, frozen=True, kw_only=True):
 
     command_id: str
     """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 ALL: tuple[type[Event], ...] = (

@@ -7,6 +7,7 @@ import numpy as np
 
 from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
 from events.records.base import Event, ItemsEvent
+from events.records.parts import Actor
 
 
 class ExecClosed(Event, frozen=True, kw_only=True):
@@ -53,14 +54,14 @@ class ExecOpened(Event, frozen=True, kw_only=True):
     run: int
     """Number of the run, from 1."""
 
-    actor: str = ""
-    """Who enters, as far as that is known."""
-
     command: tuple[str, ...]
     """Program and arguments; port-forward and a number: a connection to that port of the run."""
 
     terminal: bool = False
     """Whether it has a terminal."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class HostInventory(ItemsEvent, frozen=True, kw_only=True):
@@ -394,8 +395,8 @@ class SecretDeleted(Event, frozen=True, kw_only=True):
     versions: tuple[int, ...]
     """The versions that were there and are deleted."""
 
-    actor: str = ""
-    """Who did it, as far as that is known."""
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class SecretPut(Event, frozen=True, kw_only=True):
@@ -412,8 +413,8 @@ class SecretPut(Event, frozen=True, kw_only=True):
     digest: str
     """Digest of what is stored, as jobs name it; it tells nothing of the value."""
 
-    actor: str = ""
-    """Who did it, as far as that is known."""
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 ALL: tuple[type[Event], ...] = (

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from events.columns import I32, I64
+from events.records.parts import Actor
 from events.records.tasks import ExecClosed, SecretDeleted, SecretPut
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.messages import (
@@ -110,7 +111,7 @@ class AskExec(NamedTuple):
 
     host_id: str | None
     line: ExecLine
-    actor: str
+    actor: Actor | None
     host: "Future[str]"
 
 

@@ -15,10 +15,11 @@ import msgspec
 
 from events.bounds import STRINGS_MAX
 from events.codes import Code
+from events.records.parts import Actor
 from events.records.tasks import ExecClosed
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskExec, CloseExec, LogMissing
-from hostagent.messages import EXECS_MAX, REASON_CHARS_MAX, Cells, Count, ExecLine, JobId, Name, Port, Text
+from hostagent.messages import EXECS_MAX, REASON_CHARS_MAX, Cells, Count, ExecLine, JobId, Name, Port
 from hostagent.run_record import RunKey
 from paceline.client.exec_frames import UNKNOWN_CODE, FrameFault, FrameReader, Kind, code_of, fault
 
@@ -50,7 +51,7 @@ class ExecAsk(msgspec.Struct, frozen=True):
     rows: Cells
     columns: Cells
     port: Port
-    actor: Text
+    actor: Actor | None
 
     @property
     def key(self) -> RunKey:

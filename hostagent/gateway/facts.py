@@ -9,7 +9,7 @@ from events.columns import Names
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostImages, HostOffered, HostsLoaded, HostVolumes
-from events.records.parts import Volume
+from events.records.parts import Actor, Volume
 from events.records.tasks import ExecOpened, HostInventory, ImagePrefetched, RunsReported
 from hostagent.messages import (
     DETAILS,
@@ -73,7 +73,7 @@ def offered(host_id: str, hello: Hello) -> HostOffered:
     )
 
 
-def exec_opened(host_id: str, line: ExecLine, actor: str) -> NewRecord:
+def exec_opened(host_id: str, line: ExecLine, actor: Actor | None) -> NewRecord:
     """The fact that a user enters a run."""
     event = ExecOpened(
         exec_id=line.request,

@@ -68,6 +68,7 @@ Environment, where no option says otherwise:
   PACELINE_SERVER  address of the API (--server)
   PACELINE_TOKEN   token of the cell (--token)
   PACELINE_DATA    data folder of the cell (--data)
+  PACELINE_ACTOR   who writes, as histories show it; else your system's user
   NO_COLOR         if set, no colours and no bold
 """
 

@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 import httpx2
 
 from paceline.client import cell_file
+from paceline.client.acting import acting_user, headers_of
 from paceline.client.bearer import unfit
 from paceline.client.checked_values import server_url
 from paceline.client.errors import (
@@ -64,7 +65,10 @@ class Requests:
         self.server = server_url(server)
         if token and (why := unfit(token)):
             raise WrongToken(f"The token can't be that of a cell: {why}. Name the right one with --token.")
+        self.user = acting_user()
+        """The user for whom it asks, as far as this process knows it."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= headers_of(self.user)
         self._timeout = timeout
         self._written: dict[str, int] = {}
         self._on_making = on_making

@@ -67,7 +67,9 @@ class Client(JobRequests, OutputRequests):
         """One pool."""
         return cast("Pool", self._get(pool_path(path)))
 
-    def define_pool(self, path: str, spec: Mapping[str, Any], wait: float = 0, expected: str | None = None) -> Answer:
+    def define_pool(
+        self, path: str, spec: Mapping[str, Any], wait: float = 0, expected: str | None = None, reason: str = ""
+    ) -> Answer:
         """Creates a pool or replaces its definition: reservation, limit, share, static and so on, as pool files have
         them. `expected`: the `position` of the pool that it replaces, as it was read; `*`: whatever stands; empty:
         there is none. None: as it stands now. Raises `Conflict` where it was changed since.
@@ -78,7 +80,7 @@ class Client(JobRequests, OutputRequests):
             except NotFound:
                 expected = ""
         condition = {"If-Match": _tag(expected)} if expected else {"If-None-Match": "*"}
-        return cast(Answer, self._write("PUT", pool_path(path), dict(spec), wait, headers=condition))
+        return cast(Answer, self._write("PUT", pool_path(path), dict(spec), wait, _because(reason), headers=condition))
 
     def pool_tree(self) -> "PoolTree":
         """All pools, by path, and what the cells have."""
@@ -88,12 +90,16 @@ class Client(JobRequests, OutputRequests):
             tree = {**page, "pools": tree["pools"] + page["pools"]}
         return tree
 
-    def change_pool(self, path: str, changes: Mapping[str, Any], wait: float = 0, expected: str = "") -> Answer:
+    def change_pool(
+        self, path: str, changes: Mapping[str, Any], wait: float = 0, expected: str = "", reason: str = ""
+    ) -> Answer:
         """Changes what is named of a pool, such as `closed`; all else stays. `expected`: see `define_pool`; empty: the
         pool is changed however it stands.
         """
         condition = {"If-Match": _tag(expected)} if expected else None
-        return cast(Answer, self._write("PATCH", pool_path(path), dict(changes), wait, headers=condition))
+        return cast(
+            Answer, self._write("PATCH", pool_path(path), dict(changes), wait, _because(reason), headers=condition)
+        )
 
     def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> "PoolPlans":
         """Asks what defining these pools would do in each of their cells, without doing it. Each has its `path`."""
@@ -108,10 +114,10 @@ class Client(JobRequests, OutputRequests):
         """The entitlement of a pool, and its derivation."""
         return cast("Entitlement", self._get(pool_path(path, "entitlements")))
 
-    def remove_pool(self, path: str, wait: float = 0, expected: str = "") -> Answer:
+    def remove_pool(self, path: str, wait: float = 0, expected: str = "", reason: str = "") -> Answer:
         """Removes a pool that is not in use; `expected`: see `change_pool`."""
         condition = {"If-Match": _tag(expected)} if expected else None
-        return cast(Answer, self._write("DELETE", pool_path(path), None, wait, headers=condition))
+        return cast(Answer, self._write("DELETE", pool_path(path), None, wait, _because(reason), headers=condition))
 
     def hosts(
         self,
@@ -236,9 +242,9 @@ class Client(JobRequests, OutputRequests):
         """The settings of the cell, times with their units; `resources`: the kinds that were added to it."""
         return self._get("/v1/cell/settings")
 
-    def change_cell(self, settings: Mapping[str, Any], wait: float = 0) -> Answer:
+    def change_cell(self, settings: Mapping[str, Any], wait: float = 0, reason: str = "") -> Answer:
         """Changes settings of the cell, those that are named; `resources`: kinds to add, or licences to change."""
-        return cast(Answer, self._write("PATCH", "/v1/cell/settings", dict(settings), wait))
+        return cast(Answer, self._write("PATCH", "/v1/cell/settings", dict(settings), wait, _because(reason)))
 
     def operations(self) -> "CellOperations":
         """The state of the cell: its machines and who has them, gateways, positions, what was skipped; and what the
@@ -269,6 +275,11 @@ class Client(JobRequests, OutputRequests):
 def _tag(position: str) -> str:
     """The condition that something still is as it was last changed at a position."""
     return position if position == "*" else f'"{position}"'
+
+
+def _because(reason: str) -> dict[str, str]:
+    """The parameter of a reason that was given; it is recorded in the log."""
+    return {"reason": reason} if reason else {}
 
 
 def _stream(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:

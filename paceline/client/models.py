@@ -191,8 +191,18 @@ class UpdateSteps(TypedDict):
     steps: list[UpdateStep]
 
 
+class ActorName(TypedDict):
+    """The actor of a fact: `name` is for people, and says whether it is only claimed."""
+
+    name: str
+    subject: str
+    how: str
+    address: str
+    verified: bool
+
+
 class HistoryEntry(TypedDict):
-    """One fact or decision about a job."""
+    """One fact or decision about a job; `actor`: who wrote a fact, null where it doesn't say and of decisions."""
 
     position: str
     at: str | None
@@ -202,6 +212,7 @@ class HistoryEntry(TypedDict):
     event: str
     text: str
     """A sentence about what happened."""
+    actor: ActorName | None
     detail: Json
 
 

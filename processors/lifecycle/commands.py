@@ -6,9 +6,9 @@ from typing import Protocol, get_args
 import numpy as np
 
 from events.acceptance import digest
+from events.actors import body_without_actor
 from events.bounds import RUN_MAX, TASKS_MAX
 from events.cell_settings import Settings
-from events.codec import body
 from events.codes import Code, no_job, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
 from events.columns import I64
 from events.job_versions import wanted_content, wanted_spec
@@ -135,7 +135,8 @@ def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
         case ImagePrefetchRequested():
             return AskRow(at_ms, row_of(PrefetchRow, event))
         case JobUpdateRequested() | JobReopenRequested():
-            submitted, content = wanted_spec(event), wanted_content(event)
+            submitted = wanted_spec(event)
+            content = wanted_content(event, submitted)
             spec = None if submitted is None else row_of(SubmittedRow, submitted)
             row: UpdateAskRow | ReopenRow
             if isinstance(event, JobUpdateRequested):
@@ -144,7 +145,7 @@ def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
                 ranges = (event.first, event.count, event.over_first, event.over_count, event.over_state)
                 row = ReopenRow(event.job_id, event.command_id, spec, *ranges)
             return AskRow(at_ms, row, len(content), (submitted and submitted.spec_hash) or digest(content))
-    content = body(value)
+    content = body_without_actor(value, event.actor)
     return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
 
 

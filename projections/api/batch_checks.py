@@ -12,6 +12,7 @@ from events.codes import ENDED_JOBS, Code, other_specification
 from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
 from events.spec.job import JobSpec
+from projections.api.acting import signed
 from projections.api.context import Context
 from projections.api.image_tags import pinned
 from projections.api.job_specs import checked_spec, must_know_resources
@@ -101,8 +102,9 @@ class _Checks:
             self._tasks[event.pool] += event.instances
         self._hashes[event.job_id] = event.spec_hash
         key = event.job_id.encode()
-        value = spec.encoded if event is spec.to_event() else encode(event)
-        chunks = [NewRecord(each.topic, key, encode(each)) for each in spec.chunks]
+        by_whom = signed(event)
+        value = spec.encoded if by_whom is spec.to_event() else encode(by_whom)
+        chunks = [NewRecord(each.topic, key, encode(signed(each))) for each in spec.chunks]
         return Accepted(event, [*chunks, NewRecord(event.topic, key, value)], warnings)
 
     def _state(self, event: JobSubmitted) -> str | None:

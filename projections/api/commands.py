@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
-from fastapi import Response
+from fastapi import Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
@@ -21,6 +21,9 @@ FINE = (*IN_EFFECT, Code.ALREADY_ENDED)
 """The answers that are good for a command that ends something: it is over already."""
 MADE = "made"
 """The path of what a command made, as `Follows` tells it: it is in no body."""
+REASON_MAX = 1000
+Reason = Annotated[str, Query(max_length=REASON_MAX, description="Why; it is recorded in the log.")]
+"""The reason for a write whose body has no place for one."""
 Follows = Callable[[Connection, AnswerRow], Json]
 """Adds to the answer to a command that was carried out, from the views."""
 
@@ -31,7 +34,7 @@ class Command(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     command_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    reason: Annotated[str, Field(max_length=1000)] = ""
+    reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
 
 
 async def carry_out(

@@ -19,10 +19,12 @@ from events.bounds import ALARM_UNREAD_MS, INT_MAX
 from events.codec import encode
 from events.log.port import Log, NewRecord
 from events.records.base import Event
+from events.records.parts import Actor
 from events.topics import MACHINES, POOLS
 from paceline.client.cell_models import ServedCell
 from paceline.client.operation_models import ProcessOperations, RoundResult
 from paceline.client.output_ask import OutputAsk
+from projections.api.acting import signed
 from projections.api.log_loss import Appends
 from projections.api.parameters import known_parameters
 from projections.api.problems import Problem, not_found, wrong_cell
@@ -198,11 +200,11 @@ class Secrets(Protocol):
         """A version, 0: the newest."""
         ...
 
-    async def put(self, name: str, value: bytes) -> dict[str, Any]:
+    async def put(self, name: str, value: bytes, actor: Actor | None = None) -> dict[str, Any]:
         """Stores a value as the next version."""
         ...
 
-    async def delete(self, name: str, version: int = 0) -> list[int]:
+    async def delete(self, name: str, version: int = 0, actor: Actor | None = None) -> list[int]:
         """Deletes a version, 0: all; which those were."""
         ...
 
@@ -245,8 +247,9 @@ class Context:
         return self.log.cell
 
     def append(self, event: Event, key: str, before: Sequence[Event] = ()) -> int:
-        """Writes a fact, after others of its topic, and returns its offset."""
-        return self.facts.append([NewRecord(each.topic, key.encode(), encode(each)) for each in (*before, event)])[-1]
+        """Writes a fact, after others of its topic, with who makes the request; returns its offset."""
+        facts = [signed(each) for each in (*before, event)]
+        return self.facts.append([NewRecord(each.topic, key.encode(), encode(each)) for each in facts])[-1]
 
     def append_uploads(self, uploads: Sequence[Event], key: str) -> None:
         """Writes what a fact to come names."""
@@ -256,7 +259,7 @@ class Context:
     def append_to_others(self, event: Event, key: str) -> None:
         """Writes a fact to the other cells."""
         for facts in self.others:
-            facts.append([NewRecord(event.topic, key.encode(), encode(event))])
+            facts.append([NewRecord(event.topic, key.encode(), encode(signed(event)))])
 
     def cells_with_pool(self, path: str) -> "list[Context]":
         """The contexts beside this one whose cells take a pool for one of this cell's."""

@@ -15,6 +15,7 @@ from events.bounds import INT_MAX, PORT_MAX
 from events.codes import Code, TaskState
 from events.spec.parts import Command
 from paceline.client.exec_frames import ExecsFull
+from projections.api import acting
 from projections.api.context import Context, Execs
 from projections.api.job_lookup import find_job, read_views
 from projections.api.problems import Problem, not_found
@@ -69,7 +70,9 @@ def routes(context: Context) -> APIRouter:
         place = {"job_id": job_id, "instance": instance, "run": run, "host_id": host_id}
         size = {"terminal": wish.terminal, "rows": wish.rows, "columns": wish.columns, "port": wish.port}
         try:
-            exec_id = await context.execs.open({**place, **size, "command": tuple(wish.command), "actor": ""})
+            exec_id = await context.execs.open(
+                {**place, **size, "command": tuple(wish.command), "actor": acting.present()}
+            )
         except ExecsFull as error:
             raise Problem(429, Code.TOO_MANY_SESSIONS, str(error)) from error
         except LookupError as error:

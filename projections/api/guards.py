@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from events.codes import Code
 from paceline.client.bearer import SCHEME, shown, shows, unfit
+from projections.api import acting
 from projections.api.problems import Problem
 
 AGENTS = "/v1/agents/"
@@ -46,7 +47,10 @@ class Guards:
             await self._app(scope, receive, send)
             return
         try:
-            self._check(scope["method"], scope["path"], Headers(scope=scope))
+            headers = Headers(scope=scope)
+            self._check(scope["method"], scope["path"], headers)
+            if scope["method"] not in READS:
+                acting.begin(scope, headers, in_session=scope["path"].startswith(PAGES))
             await self._app(scope, _bounded(receive, _bytes_max(scope["path"])), send)
         except Problem as problem:
             await problem.response()(scope, receive, send)

@@ -31,7 +31,7 @@ from events.spec.job import JobSpec, from_event
 from events.task_overrides import whole
 from paceline.client.json_type import Json
 from paceline.client.models import UpdateCheck
-from projections.api.commands import FINE, MADE, Command, carry_out
+from projections.api.commands import FINE, MADE, Command, Reason, carry_out
 from projections.api.context import Context, Wait
 from projections.api.image_tags import digest_of, pinned
 from projections.api.job_lookup import find_job, read_views
@@ -146,7 +146,7 @@ def add_routes(router: APIRouter, context: Context) -> None:
 
 def _in_query(
     command_id: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
-    reason: Annotated[str, Query(max_length=1000)] = "",
+    reason: Reason = "",
     expected_version: Annotated[int, Query(ge=0, le=INT_MAX)] = 0,
     data: Annotated[str, Query(max_length=DATA_MAX)] = "",
 ) -> JobCommand:

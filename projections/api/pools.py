@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Body, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ from events.spec.problems import problems
 from events.topics import POOLS
 from paceline.client.json_type import Json
 from paceline.client.pool_models import Pool, PoolTree
+from projections.api.commands import Reason
 from projections.api.context import Context, Paging, Reading, Wait, next_token
 from projections.api.list_requests import PoolPages, PoolsQuery, PoolsRequest, must_have_pool
 from projections.api.pool_writes import PoolWrites, Written, must_be_here
@@ -77,33 +79,37 @@ def _writes(router: APIRouter, context: Context) -> None:
     writes = PoolWrites(context)
 
     @router.put("/{path:path}", status_code=202, responses=ANSWERED)
-    async def define(path: str, body: Annotated[Any, Body()], wait: Wait, conditions: Conditional) -> Response:
+    async def define(
+        path: str, body: Annotated[Any, Body()], wait: Wait, conditions: Conditional, reason: Reason = ""
+    ) -> Response:
         """Creates a pool, or replaces the definition of one that is there: what is left out gets its default. That
         needs If-Match with the version that it replaces, or `*`; with `If-None-Match: *` it only creates.
         """
         if not PATH.fullmatch(f"/{path}"):
             raise Problem(422, Code.INVALID_POOL, f"/{path[:100]} is no path of a pool, such as /maps/tiles")
         spec = await run_in_threadpool(_read, context, body)
-        fact = spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell)
+        fact = _because(spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell), reason)
         must_be_here(context, fact.cell, fact.path)
         blindly = conditions.match == ANY
         written = await writes.append(fact.path, conditions, lambda present: fact, blindly, required=True)
         return await _answered(context, written, wait)
 
     @router.patch("/{path:path}", status_code=202, responses=ANSWERED)
-    async def change(path: str, body: Annotated[Json, Body()], wait: Wait, conditions: Conditional) -> Response:
+    async def change(
+        path: str, body: Annotated[Json, Body()], wait: Wait, conditions: Conditional, reason: Reason = ""
+    ) -> Response:
         """Changes what the body names; all else stays as it is. `closed` closes a pool, or opens it. With If-Match only
         that version is changed.
         """
-        written = await writes.append(f"/{path}", conditions, partial(_merged, context, f"/{path}", body))
+        written = await writes.append(f"/{path}", conditions, partial(_merged, context, f"/{path}", body, reason))
         return await _answered(context, written, wait)
 
     @router.delete("/{path:path}", status_code=202, responses=ANSWERED)
-    async def remove(path: str, wait: Wait, conditions: Conditional) -> Response:
+    async def remove(path: str, wait: Wait, conditions: Conditional, reason: Reason = "") -> Response:
         """Removes a pool without children and open jobs; asked again, it tells the cells that were not told. With
         If-Match only that version is removed.
         """
-        fact = PoolRemoved(path=f"/{path}", command_id=uuid.uuid4().hex)
+        fact = PoolRemoved(path=f"/{path}", command_id=uuid.uuid4().hex, reason=reason)
 
         def exists() -> bool:
             with context.views.read() as connection:
@@ -141,14 +147,18 @@ def pools_page(cells: Mapping[int, Connection], request: PoolsRequest, page: Pag
     }
 
 
-def _merged(context: Context, path: str, changes: Json, present: PoolDefined | None) -> PoolDefined:
+def _merged(context: Context, path: str, changes: Json, reason: str, present: PoolDefined | None) -> PoolDefined:
     """The definition of a pool with what is named changed. Raises a problem."""
     if present is None:
         raise not_found("pool", path)
     with context.views.read() as connection:
         kinds = kinds_of(connection)
     spec = checked({**from_event(present, kinds.units), "cell": present.cell, **changes}, kinds)
-    return spec.to_event(path, uuid.uuid4().hex, context.cell)
+    return _because(spec.to_event(path, uuid.uuid4().hex, context.cell), reason)
+
+
+def _because(fact: PoolDefined, reason: str) -> PoolDefined:
+    return msgspec.structs.replace(fact, reason=reason) if reason else fact
 
 
 def _read(context: Context, body: Any) -> PoolSpec:

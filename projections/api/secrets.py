@@ -16,6 +16,7 @@ from events.bounds import INT_MAX
 from events.codes import Code
 from events.records.jobs import JobSubmitted
 from events.records.parts import Secret
+from projections.api import acting
 from projections.api.context import Context, Secrets
 from projections.api.problems import Problem, not_found
 from projections.record_json import at as time_text
@@ -54,13 +55,13 @@ def routes(context: Context) -> APIRouter:
         except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, ValueError):
             text = "the body must be an object with `value`, a text in base64"
             raise Problem(422, "INVALID_REQUEST", text, [("/value", "is missing, or no base64")]) from None
-        return JSONResponse(_shown(await told(_store(context).put(name, value))))
+        return JSONResponse(_shown(await told(_store(context).put(name, value, acting.present()))))
 
     @router.delete("/{name}")
     async def delete(name: str, version: Version = 0) -> Response:
         """Deletes a version of a secret, or all. Runs that have started keep it; none gets it any more."""
         try:
-            deleted = await _store(context).delete(name, version)
+            deleted = await _store(context).delete(name, version, acting.present())
         except LookupError as error:
             raise not_found("secret", f"{name} version {version}" if version else name) from error
         except ConnectionError as error:

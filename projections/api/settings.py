@@ -3,6 +3,7 @@
 import uuid
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Body, Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -11,7 +12,7 @@ from events.codes import Code
 from events.records.pools import CellConfigured
 from events.spec.problems import problems
 from events.spec.settings import CellSpec, settings_json
-from projections.api.commands import answered
+from projections.api.commands import Reason, answered
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem
 from projections.queries.resources import settings_of
@@ -27,9 +28,9 @@ def routes(context: Context) -> APIRouter:
         return await read(lambda connection: settings_json(settings_of(connection)))
 
     @router.patch("", status_code=202, responses=ANSWERED)
-    async def change(body: Annotated[Any, Body()], wait: Wait) -> Response:
+    async def change(body: Annotated[Any, Body()], wait: Wait, reason: Reason = "") -> Response:
         """Changes the settings that the body names; all others, and resources that it doesn't name, stay."""
-        fact = await run_in_threadpool(_fact, body)
+        fact = msgspec.structs.replace(await run_in_threadpool(_fact, body), reason=reason)
         offset = await run_in_threadpool(context.append, fact, "/")
         return await answered(context, fact, offset, wait, 422, about="/v1/cell/settings")
 

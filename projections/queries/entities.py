@@ -152,7 +152,7 @@ def history_page(
     items: list[HistoryEntry] = []
     units = kinds_of(connection).units
     for entry, detail in page.rows:
-        topic, fields = ALL[entry.topic], _in_units(detail, units)
+        topic, actor, fields = ALL[entry.topic], detail.pop("actor", None), _in_units(detail, units)
         items.append(
             {
                 "position": f"{topic.name}:{entry.offset}",
@@ -161,6 +161,7 @@ def history_page(
                 "round": entry.round if topic.machine else None,
                 "index": entry.place if topic.machine else None,
                 "event": entry.event,
+                "actor": actor,
                 "text": text_of(line_of(entry.event, fields)),
                 "detail": fields,
             }

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from events.actors import named
 from events.records.base import Event
 from events.resources import Kinds
 from events.words import plural
@@ -11,7 +12,15 @@ from projections.views.job_history import details
 
 
 def line_of(event: Event, kinds: Kinds, about: str = "") -> Line:
-    """The sentence about a record; of one about many jobs it tells the first, or that which it is to be `about`."""
+    """The sentence about a record; of one about many jobs it tells the first, or that which it is to be `about`. A fact
+    that says who wrote it ends with that.
+    """
+    actor = getattr(event, "actor", None)
+    line = _line_of(event, kinds, about)
+    return line if actor is None else (*line, f", by {named(actor)}")
+
+
+def _line_of(event: Event, kinds: Kinds, about: str) -> Line:
     name = type(event).__name__
     if name in story_cell.SENTENCES:
         return tuple(story_cell.sentence(event, kinds))

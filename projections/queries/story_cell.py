@@ -22,17 +22,25 @@ def sentence(event: Event, kinds: Kinds) -> list[Part]:
     return SENTENCES[type(event).__name__](event, kinds)
 
 
+_NO_SETTINGS = ("command_id", "reason", "actor")
+
+
+def _because(event: Any, before: str = ": ") -> str:
+    """The reason that a user gave."""
+    return before + event.reason if event.reason else ""
+
+
 def _defined(event: Any, kinds: Kinds) -> list[Part]:
     parts = [f"{name} {amounts(each, kinds)}" for name in ("reservation", "limit") if (each := getattr(event, name))]
     parts += ["closed"] * event.closed
-    return [pool(event.path), " defined", f": {', '.join(parts)}" if parts else ""]
+    return [pool(event.path), " defined", f": {', '.join(parts)}" if parts else "", _because(event, "; ")]
 
 
 def _configured(event: Any, _: Kinds) -> list[Part]:
     names = [
-        name for name in event.__struct_fields__ if name != "command_id" and getattr(event, name) not in (None, ())
+        name for name in event.__struct_fields__ if name not in _NO_SETTINGS and getattr(event, name) not in (None, ())
     ]
-    return [f"cell settings changed: {', '.join(names) or 'none'}"]
+    return [f"cell settings changed: {', '.join(names) or 'none'}{_because(event, '; ')}"]
 
 
 def _suspected(event: Any, _: Kinds) -> list[Part]:
@@ -75,7 +83,7 @@ def _host(text: Callable[[Any], str]) -> _Say:
 
 
 def _asked(what: str) -> _Say:
-    return _host(lambda event: what + (f": {event.reason}" if event.reason else ""))
+    return _host(lambda event: what + _because(event))
 
 
 def _offered(event: Any, kinds: Kinds) -> list[Part]:
@@ -116,9 +124,7 @@ def _hearing(event: Any, _: Kinds) -> list[Part]:
 
 def _secret_deleted(event: Any, _: Any) -> list[Part]:
     versions = ", ".join(map(str, event.versions))
-    return [
-        f"{event.actor or 'a user'} deleted secret {event.name}, version{'s' * (len(event.versions) > 1)} {versions}"
-    ]
+    return [f"secret {event.name} deleted, version{'s' * (len(event.versions) > 1)} {versions}"]
 
 
 def _tainted(event: Any) -> str:
@@ -128,7 +134,7 @@ def _tainted(event: Any) -> str:
 
 SENTENCES: dict[str, _Say] = {
     "PoolDefined": _defined,
-    "PoolRemoved": lambda event, _: [pool(event.path), " to be removed"],
+    "PoolRemoved": lambda event, _: [pool(event.path), f" to be removed{_because(event)}"],
     "CellConfigured": _configured,
     "PoolAnswered": _pool_answered,
     "EntitlementsSet": _entitled,
@@ -142,7 +148,7 @@ SENTENCES: dict[str, _Say] = {
     "HostImages": _host(lambda event: f"has {plural(len(event.images), 'image')}"),
     "HostsLoaded": _loaded,
     "HostInventory": _inventory,
-    "SecretPut": lambda event, _: [f"{event.actor or 'a user'} stored secret {event.name}, version {event.version}"],
+    "SecretPut": lambda event, _: [f"secret {event.name} stored, version {event.version}"],
     "SecretDeleted": _secret_deleted,
     "HostSilent": _host(lambda event: "silent"),
     "HostBack": _host(lambda event: "heard again"),

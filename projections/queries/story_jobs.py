@@ -230,9 +230,9 @@ def _pulled(detail: Detail) -> list[Part]:
 
 
 def _entered(detail: Detail) -> list[Part]:
-    who, command = detail.get("actor") or "a user", shlex.join(detail["command"])[:COMMAND_CHARACTERS]
+    command = shlex.join(detail["command"])[:COMMAND_CHARACTERS]
     run = f"run {detail['run']} of instance {detail['instance']}"
-    return [f"{who} entered {run} on ", host(detail["host_id"]), f" with {command}"]
+    return [f"a user entered {run} on ", host(detail["host_id"]), f" with {command}"]
 
 
 SENTENCES: dict[str, _Say] = {

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from events.actors import actor_json
 from events.codec import decode
 from events.codes import Outcome, RunCause, UpdateStep, Way
 from events.columns import I32
@@ -50,7 +51,7 @@ Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriori
 ANSWERS = (JobAccepted, JobRejected)
 SHORT = 512
 """Bytes: a record of one job that is no longer is kept as it is, and what is told of it found when somebody asks."""
-_LEFT_OUT = frozenset(("job_id", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
+_LEFT_OUT = frozenset(("job_id", "actor", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
 
 
 def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> list[str]:
@@ -101,9 +102,10 @@ def strike(cache: Cache, job_id: str, offset: int) -> None:
 def details(event: Event) -> Details:
     """The details of a record for each job that it is about, in the order of the record."""
     if isinstance(event, JobSubmitted):
-        return [(event.job_id, {"pool": event.pool, "instances": event.instances, "owner": event.owner})]
+        detail = {"pool": event.pool, "instances": event.instances, "owner": event.owner}
+        return [(event.job_id, _with_actor(detail, event))]
     if isinstance(event, Command):
-        return [(event.job_id, _of_command(event))]
+        return [(event.job_id, _with_actor(_of_command(event), event))]
     if isinstance(event, UpdateStarted):
         return [(event.job_id, _of_update(event))]
     if isinstance(event, InstancesTaken | InstancesReturned | UpdateProgressed):
@@ -126,8 +128,14 @@ def details(event: Event) -> Details:
         detail = {name: value for name, value in fields.items() if not isinstance(value, bytes)}
         if isinstance(cause := getattr(event, "cause", None), Cause):
             detail["cause"] = _cause_text(cause)
-        return [(event.job_id, detail)]
+        return [(event.job_id, _with_actor(detail, event))]
     return []
+
+
+def _with_actor(detail: Json, event: Any) -> Json:
+    """The details, with who wrote the fact where it says so."""
+    actor = getattr(event, "actor", None)
+    return detail if actor is None else {**detail, "actor": actor_json(actor)}
 
 
 def _of_matching(event: MatchingHostsChanged) -> Details:

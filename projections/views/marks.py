@@ -31,7 +31,7 @@ process for a machine; jobs that failed.
 """
 ITEMS = 8
 """The most items of one mark that have details."""
-UNSAID = frozenset(("path", "command_id"))
+UNSAID = frozenset(("path", "command_id", "reason", "actor"))
 
 
 class MarkFold:

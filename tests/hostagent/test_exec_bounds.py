@@ -23,7 +23,7 @@ from hostagent.messages import EXECS_MAX, ExecLine
 from paceline.client.exec_frames import ExecsFull, Kind, pack
 from tests.hostagent.cell import TOKEN
 
-ASK = ExecAsk("j", 0, 1, "h1", ("true",), False, 24, 80, 0, "")
+ASK = ExecAsk("j", 0, 1, "h1", ("true",), False, 24, 80, 0, None)
 
 
 class Reached:

@@ -79,3 +79,11 @@ def test_the_compatibility_check_bites() -> None:
     changed = {**schema, "fields": [*schema["fields"], {"name": "added", "type": "string"}]}
     result = ReaderWriterCompatibilityChecker().get_compatibility(parse(json.dumps(changed)), parse(json.dumps(schema)))
     assert result.compatibility == SchemaCompatibilityType.incompatible
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_who_wrote_a_fact_stands_at_its_end_so_that_the_rest_can_be_compared_without_it(path: Path) -> None:
+    names = [field["name"] for field in json.loads(path.read_text())["fields"]]
+    assert "actor" not in names[:-1]
+    if path.parent.name in ("jobs", "pools") or path.stem.endswith(("Requested", "LossConfirmed")):
+        assert names[-1] == "actor", "each fact of a user says who wrote it"

@@ -6,11 +6,15 @@ from typing import Any
 
 import msgspec
 
+from events.records.parts import Actor
 from events.records.tasks import SecretDeleted, SecretPut
 from events.words import plural
 from hostagent.gateway.connections import TellSecret
 from hostagent.gateway.http_answers import Denied, answered
 from hostagent.gateway.secrets.store import NoSuchSecret, SecretStore, SecretVersion, StoreAway
+
+ACTOR_HEADER = "Paceline-Acting"
+"""The actor whom the API serves, as JSON of an `Actor`, percent-encoded."""
 
 
 class LocalSecrets:
@@ -32,18 +36,18 @@ class LocalSecrets:
         """A version, 0: the newest."""
         return _json(await self._ask(self._store.find, name, version))
 
-    async def put(self, name: str, value: bytes) -> dict[str, Any]:
+    async def put(self, name: str, value: bytes, actor: Actor | None = None) -> dict[str, Any]:
         """Stores a value as the next version."""
         version: SecretVersion = await self._ask(self._store.put, name, value)
-        fact = SecretPut(name=version.name, version=version.version, digest=version.digest)
+        fact = SecretPut(name=version.name, version=version.version, digest=version.digest, actor=actor)
         await self._write(fact, f"version {version.version} of {name} is stored")
         return _json(version)
 
-    async def delete(self, name: str, version: int = 0) -> list[int]:
+    async def delete(self, name: str, version: int = 0, actor: Actor | None = None) -> list[int]:
         """Deletes a version, 0: all; which those were."""
         deleted: list[int] = await self._ask(self._store.delete, name, version)
         change = f"of {name} {plural(len(deleted), 'version')} went, {', '.join(map(str, deleted))}"
-        await self._write(SecretDeleted(name=name, versions=tuple(deleted)), change)
+        await self._write(SecretDeleted(name=name, versions=tuple(deleted), actor=actor), change)
         return deleted
 
     async def _write(self, fact: SecretPut | SecretDeleted, done: str) -> None:

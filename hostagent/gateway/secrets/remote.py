@@ -7,6 +7,8 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
+from events.records.parts import Actor
+from hostagent.gateway.secrets.local import ACTOR_HEADER
 from paceline.client.proven_transport import AsyncProvenTransport
 
 CONNECT_S = 2.0
@@ -32,25 +34,30 @@ class RemoteSecrets:
         version_body: dict[str, Any] = await self._ask("GET", name, version)
         return version_body
 
-    async def put(self, name: str, value: bytes) -> dict[str, Any]:
+    async def put(self, name: str, value: bytes, actor: Actor | None = None) -> dict[str, Any]:
         """Stores a value as the next version."""
-        version_body: dict[str, Any] = await self._ask("PUT", name, content=value)
+        version_body: dict[str, Any] = await self._ask("PUT", name, content=value, actor=actor)
         return version_body
 
-    async def delete(self, name: str, version: int = 0) -> list[int]:
+    async def delete(self, name: str, version: int = 0, actor: Actor | None = None) -> list[int]:
         """Deletes a version, 0: all; which those were."""
-        deleted: list[int] = await self._ask("DELETE", name, version)
+        deleted: list[int] = await self._ask("DELETE", name, version, actor=actor)
         return deleted
 
-    async def _ask(self, method: str, name: str, version: int = 0, content: bytes = b"") -> Any:
+    async def _ask(
+        self, method: str, name: str, version: int = 0, content: bytes = b"", actor: Actor | None = None
+    ) -> Any:
         if not self._addresses:
             raise ConnectionError("no gateway is named to keep secrets: start the API with --gateway")
         path = f"/v1/secrets/{quote(name, safe='')}" if name else "/v1/secrets"
+        headers = {ACTOR_HEADER: quote(msgspec.json.encode(actor))} if actor else {}
         why = ""
         for address in self._addresses:
             try:
                 params = {"cell": self._cell, "version": version}
-                response = await self._http().request(method, f"{address}{path}", params=params, content=content)
+                response = await self._http().request(
+                    method, f"{address}{path}", params=params, content=content, headers=headers
+                )
                 answer = msgspec.json.decode(response.content)
             except (httpx2.HTTPError, msgspec.DecodeError) as error:
                 why = why or f"no gateway answers: {str(error) or type(error).__name__}"

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from events.bounds import SECRET_BYTES_MAX
+from events.records.parts import Actor
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskSecrets
 from hostagent.gateway.http_answers import (
@@ -20,7 +22,7 @@ from hostagent.gateway.http_answers import (
     decoded,
     guarded,
 )
-from hostagent.gateway.secrets.local import LocalSecrets
+from hostagent.gateway.secrets.local import ACTOR_HEADER, LocalSecrets
 from hostagent.gateway.secrets.sealer import Grant, sealed_for
 from hostagent.gateway.secrets.store import SecretStore
 from hostagent.secret_messages import SecretsAnswer, SecretsAsk
@@ -83,15 +85,23 @@ def store_routes(gateway: Gateway, store: SecretStore, token: str) -> APIRouter:
     @router.put("/{name}")
     async def put(name: str, request: Request) -> Response:
         async def stored() -> dict[str, Any]:
-            return await secrets.put(name, await read_value(request))
+            return await secrets.put(name, await read_value(request), _actor(request))
 
         return await told(request, stored)
 
     @router.delete("/{name}")
     async def delete(name: str, request: Request, version: int = 0) -> Response:
-        return await told(request, partial(secrets.delete, name, version))
+        return await told(request, partial(secrets.delete, name, version, _actor(request)))
 
     return router
+
+
+def _actor(request: Request) -> Actor | None:
+    """The actor for whom an API asks; None: it doesn't say, or not so that it can be read."""
+    try:
+        return msgspec.json.decode(unquote(request.headers.get(ACTOR_HEADER, "null")), type=Actor | None)
+    except msgspec.MsgspecError:
+        return None
 
 
 async def read_value(request: Request) -> bytes:

@@ -313,7 +313,7 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
         list(_ranged(rows)),
         [
             Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
-            Column("WHO", lambda each: each["machine"] or SPEAKERS.get(each["position"].rpartition(":")[0])),
+            Column("WHO", _who),
             Column("ROUND", lambda each: each["round"], right=True),
             Column("EVENT", lambda each: each["event"]),
             Column("WHAT", lambda each: each["text"]),
@@ -321,6 +321,13 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
         ],
         shape,
     )
+
+
+def _who(row: "HistoryEntry") -> str | None:
+    """The speaker: a machine, a user by name, or whoever writes to a topic."""
+    if row["actor"] is not None:
+        return row["actor"]["name"]
+    return row["machine"] or SPEAKERS.get(row["position"].rpartition(":")[0])
 
 
 def _ranged(rows: "list[HistoryEntry]") -> "Iterator[HistoryEntry]":

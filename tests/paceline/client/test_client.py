@@ -284,3 +284,29 @@ def test_wrong_settings_are_said_all_at_once(cli, tmp_path, monkeypatch):
     config.write_text("= no toml")
     assert cli("up", "--config", str(config))[0] == 2
     assert cli("up", "--config", str(tmp_path / "none"))[0] == 2
+
+
+def named_in(cell: FakeCell) -> tuple[str | None, str | None]:
+    cell.answer("GET", "/v1/cell", {"cell": 0})
+    with Client(cell.address, "secret") as client:
+        client.cell()
+    headers = cell.asked[-1].headers
+    return headers.get("paceline-actor"), headers.get("paceline-actor-how")
+
+
+def test_a_client_says_who_works_with_it(cell, monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "sys ann")
+    monkeypatch.delenv("PACELINE_ACTOR", raising=False)
+    assert named_in(cell) == ("sys ann", "system-user")
+    monkeypatch.setenv("PACELINE_ACTOR", " Jörg 5% ")
+    assert named_in(cell) == ("J%C3%B6rg 5%25", "environment")
+
+
+@pytest.mark.parametrize("fault", [KeyError("uid"), OSError("no name"), ImportError("pwd")])
+def test_where_the_system_knows_no_name_none_is_sent(cell, monkeypatch, fault):
+    def nobody() -> str:
+        raise fault
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.delenv("PACELINE_ACTOR", raising=False)
+    assert named_in(cell) == (None, None)

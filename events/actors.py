@@ -1,0 +1,64 @@
+"""The actor of a fact: how a name is known, what it is worth, and the bytes of a fact without it.
+
+No machine looks at `actor`: two submissions that differ in nothing else are the same job, of the same size.
+"""
+
+import io
+from typing import Any
+
+import fastavro
+import msgspec
+
+from events.codec import body, writer_schema
+from events.records.parts import Actor
+
+ENVIRONMENT, SYSTEM_USER, HEADER, SESSION, API = "environment", "system-user", "header", "session", "api"
+VERIFIED: frozenset[str] = frozenset()
+"""The ways in which a name is known for sure: none yet."""
+SUBJECT_MAX = 128
+SIZES_MAX = 4096
+_sizes: dict[tuple[bytes, Actor | None], int] = {}
+_NAMELESS = {SESSION: "a web session", API: "an API call"}
+
+
+def is_verified(actor: Actor) -> bool:
+    """Whether it is known for sure who it was."""
+    return actor.how in VERIFIED
+
+
+def named(actor: Actor) -> str:
+    """An actor in words, with what the name is worth: `ann (unverified)`."""
+    name = actor.subject or _NAMELESS.get(actor.how, "somebody")
+    return name if is_verified(actor) else f"{name} (unverified)"
+
+
+def actor_json(actor: Actor | None) -> dict[str, Any] | None:
+    """An actor as answers have it: `name` is for people."""
+    if actor is None:
+        return None
+    fields = {"subject": actor.subject, "how": actor.how, "address": actor.address}
+    return {"name": named(actor), **fields, "verified": is_verified(actor)}
+
+
+def body_without_actor(data: bytes, actor: Actor | None) -> bytes:
+    """The value of an encoded record up to its `actor`, which is the last field of all records that have one. The same
+    for each build, and for records of before there was one.
+    """
+    content = body(data)
+    header = data[: len(data) - len(content)]
+    size = _sizes.get((header, actor))
+    if size is None:
+        size = _sizes[header, actor] = _size(writer_schema(data), actor)
+        if len(_sizes) > SIZES_MAX:
+            _sizes.clear()
+    return content[: len(content) - size]
+
+
+def _size(schema: Any, actor: Actor | None) -> int:
+    """Bytes of an actor, as a schema has it."""
+    last = schema["fields"][-1]
+    if last["name"] != "actor":
+        return 0
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(last["type"]), msgspec.to_builtins(actor))
+    return len(out.getvalue())

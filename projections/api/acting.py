@@ -1,0 +1,69 @@
+"""The actor of a request, put into each fact that it writes.
+
+A client says its name in the header Paceline-Actor (UTF-8, percent-encoded where it isn't ASCII), and in
+Paceline-Actor-How how it knows it. Anybody with the token can say any name: nothing is decided by it.
+"""
+
+from contextvars import ContextVar
+from typing import TypeVar
+from urllib.parse import unquote
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from events.actors import API, ENVIRONMENT, HEADER, SESSION, SUBJECT_MAX, SYSTEM_USER
+from events.records.base import Event
+from events.records.parts import Actor
+from paceline.client.acting import HOW_HEADER, NAME_HEADER
+from projections.api.problems import Problem
+
+E = TypeVar("E", bound=Event)
+HOWS = (HEADER, ENVIRONMENT, SYSTEM_USER)
+"""The ways to know a name that a client may claim."""
+ADDRESS_MAX = 64
+_actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
+"""The actor of the request that is answered. A thread that works for a request has a copy of its context."""
+
+
+def begin(scope: Scope, headers: Headers, in_session: bool) -> None:
+    """Notes who makes a request, `in_session`: by a form of a page. Raises a problem where it says a bad name."""
+    client = scope.get("client")
+    address = str(client[0])[:ADDRESS_MAX] if client else ""
+    if in_session:
+        _actor.set(Actor("", SESSION, address))
+        return
+    text = headers.get(NAME_HEADER)
+    if text is None:
+        _actor.set(Actor("", API, address))
+        return
+    how = headers.get(HOW_HEADER, HEADER)
+    if how not in HOWS:
+        fault = f"{how[:40]!r} is no way to know a name: {', '.join(HOWS)} are"
+        raise Problem(422, "INVALID_REQUEST", f"{HOW_HEADER}: {fault}", [(f"/header/{HOW_HEADER}", fault)])
+    _actor.set(Actor(_subject(text), how, address))
+
+
+def present() -> Actor | None:
+    """The actor of the request that is answered; None: there is no request."""
+    return _actor.get()
+
+
+def signed(event: E) -> E:
+    """The fact with who wrote it, where facts of its kind say so."""
+    actor = _actor.get()
+    if actor is None or "actor" not in event.__struct_fields__:
+        return event
+    return msgspec.structs.replace(event, actor=actor)
+
+
+def _subject(text: str) -> str:
+    """The name in a header. Raises a problem."""
+    try:
+        name = unquote(text, errors="strict").strip()
+    except UnicodeDecodeError:
+        name = ""
+    if not name or len(name) > SUBJECT_MAX or not name.isprintable():
+        fault = f"must be 1 to {SUBJECT_MAX} printable characters, in UTF-8 and percent-encoded beyond ASCII"
+        raise Problem(422, "INVALID_REQUEST", f"{NAME_HEADER} {fault}", [(f"/header/{NAME_HEADER}", fault)])
+    return name
