@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from events.bounds import USE_MAX
 from events.codes import LIVE_REPORTS, RunReport
+from hostagent.last_words import last_words
 from hostagent.messages import REASON_CHARS_MAX, RunState
 from hostagent.oom import OutOfMemory
 from hostagent.run_record import Check, Ending, RunKey, Standing
@@ -139,6 +140,8 @@ class Run:
                 self.reason = "killed by the kernel: out of memory"
         elif self.state == RunReport.EXITED and not self.reason:
             self.reason = limits_met(ending, self.memory_kib)
+            if self.exit_code and not self.reason:
+                self.reason = last_words(self.folder)
 
 
 def limits_met(ending: Ending, memory_kib: int) -> str:

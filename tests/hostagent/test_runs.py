@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -100,6 +101,29 @@ def test_a_reason_of_any_length_is_reported(tmp_path: Path) -> None:
     (run,) = runs.unreported()
     assert run.reason.startswith("echo echo")
     msgspec.json.decode(msgspec.json.encode(run), type=RunState)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo fine; exit 3", ""),
+        ("echo no such table: hosts >&2; exit 3", "no such table: hosts"),
+        (r"printf 'a\n\n \033[31mred\033[0m\tb\a\377\n' >&2; exit 3", "a / red b \ufffd"),
+        ("echo first >&2; seq 100000 100999 >&2; echo last >&2; exit 3", r"first \.\.\. (100\d\d\d / ){20,33}last"),
+        ("head -c 5000 /dev/zero | tr '\\0' x >&2; echo y >&2; kill -SEGV $$", r"x{100} \.\.\. x{194}y"),
+        ("echo all is well >&2", ""),
+    ],
+)
+def test_a_run_that_fails_tells_the_cell_what_it_wrote_to_stderr(tmp_path: Path, script: str, words: str) -> None:
+    runs = Runs(tmp_path)
+    start(runs, KEY, "sh", "-c", script)
+    finish(runs)
+    (run,) = runs.unreported()
+    assert re.fullmatch(words, run.reason), run.reason
+    assert len(run.reason) <= 300
+    runs.close()
+    (again,) = Runs(tmp_path).unreported()
+    assert again.reason == run.reason
 
 
 def test_a_run_is_known_before_its_process_runs_any_code(tmp_path: Path) -> None:

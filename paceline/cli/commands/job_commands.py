@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from paceline.client.client import Client
     from paceline.client.models import JobAction, JobAnswer, Said
 
+ALREADY_ENDED = "ALREADY_ENDED"
 ID = click.argument("job_id", metavar="ID", shell_complete=complete("job"))
 IDS = click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete("job"))
 TIMEOUT = click.option("--timeout", type=Duration(), metavar="TIME", help="Give up waiting after 30s, 5m, ...")
@@ -78,8 +79,14 @@ def extra_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def told(job_id: str, answer: "JobAnswer", otherwise: str) -> str:
     """The sentence for a job's answer."""
-    message = answer.get("message")
+    message = answer.get("message") or ""
+    if _had_ended(answer) and message.startswith(is_so := f"job {job_id} is "):
+        return f"job {job_id} had ended already: {message.removeprefix(is_so)}"
     return f"job {job_id}: {message}" if message else f"job {job_id} {otherwise}"
+
+
+def _had_ended(answer: "JobAnswer") -> bool:
+    return answer.get("code") == ALREADY_ENDED
 
 
 def refused(job_id: str, error: Exception) -> str:
@@ -141,8 +148,9 @@ def stop(
     if waits and answers:
         ended = wait_and_report(client, list(answers), STOPPED, timeout)
         return code or ended
-    if instances is None and answers and form == "table":
-        note(f"follow with: paceline job wait {' '.join(answers)}")
+    stopping = [each for each, answer in answers.items() if not _had_ended(answer)]
+    if instances is None and stopping and form == "table":
+        note(f"follow with: paceline job wait {' '.join(stopping)}")
     return code
 
 

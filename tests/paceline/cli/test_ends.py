@@ -16,6 +16,12 @@ instances: 3
 command: [sh, -c, 'echo run $PACELINE_RUN; [ $PACELINE_TASK != 1 -o $PACELINE_RUN -gt 1 ]']
 resources: {cpu: 10m, memory: 8MiB}
 """
+UNREADABLE = """
+job_id: unreadable
+pool: /p
+command: [sh, -c, 'echo began; echo cannot open /etc/tiles >&2; exit 3']
+resources: {cpu: 10m, memory: 8MiB}
+"""
 LONG = """
 job_id: long
 pool: /p
@@ -89,6 +95,23 @@ def test_a_program_that_does_not_exist_fails_at_once_in_plain_words(paceline: An
     assert paceline("job", "submit", TYPO, "--wait", "--timeout", "30s")[0] == 1
     assert "task 0: pyhton3: No such file or directory" in paceline("job", "explain", "typo")[1]
     assert len(paceline("job", "runs", "typo", "0")[1].splitlines()) == 2, "one run, on the only host"
+
+
+def test_what_a_failed_task_wrote_to_stderr_is_in_its_explanation(paceline: Any) -> None:
+    assert paceline("job", "submit", UNREADABLE, "--wait", "--timeout", "30s")[0] == 1
+    for words in (("explain", "unreadable"), ("get", "unreadable")):
+        assert "task 0 exited with 3: cannot open /etc/tiles; look at the output" in paceline("job", *words)[1]
+    for words in (("tasks", "unreadable"), ("runs", "unreadable", "0")):
+        assert paceline("job", *words)[1].splitlines()[1].endswith("  cannot open /etc/tiles")
+
+
+def test_a_stop_of_a_job_that_has_ended_says_so_and_names_nothing_to_wait_for(
+    paceline: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paceline("job", "submit", UNREADABLE, "--wait", "--timeout", "30s")
+    capsys.readouterr()
+    assert run(["job", "stop", "unreadable"]) == 0
+    assert capsys.readouterr() == ("job unreadable had ended already: FAILED\n", "")
 
 
 def test_a_service_that_is_not_healthy_yet_says_so_and_one_that_was_stopped_by_whom(paceline: Any) -> None:
