@@ -5,7 +5,10 @@ already. Whatever is new is therefore shipped one release ahead: in its `.avsc` 
 the record or on the field. Until then it is decoded and applied, and nobody writes it (decision 032).
 """
 
+import json
 from typing import Any
+
+from schemas import GOLDEN
 
 Version = tuple[int, ...]
 
@@ -13,6 +16,11 @@ Version = tuple[int, ...]
 def version(text: str) -> Version:
     """The numbers of a version, for comparison."""
     return tuple(map(int, text.split(".")))
+
+
+def is_released(release: str) -> bool:
+    """Whether the schemas of a release were kept (`python -m tools.release`), the last step before it is out."""
+    return release in json.loads((GOLDEN / "releases.json").read_text())
 
 
 def written(schema: Any, by: str) -> Any:

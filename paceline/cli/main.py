@@ -73,13 +73,29 @@ Environment, where no option says otherwise:
 """
 
 
+def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    """Prints the version; one that isn't released yet is that of development (PEP 440)."""
+    if asked:
+        from schemas.versions import is_released
+
+        click.echo(f"paceline {__version__}{'' if is_released(__version__) else '.dev0'}")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 def cli() -> None:
     """Paceline schedules batch jobs, services and daemons on one cluster and keeps every decision as an event."""

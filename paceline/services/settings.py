@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -29,6 +39,8 @@ from paceline.client.cell_file import DATA_DEFAULT
 from paceline.client.errors import Faults
 from paceline.services.processes import default_listen
 
+EXAMPLE_TOKEN = "change-me"
+"""The token in `deploy/systemd/paceline.env`, which is to be edited."""
 ADDRESS = r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9A-Fa-f:]+\]:[0-9]{1,5}$"
 
 
@@ -167,6 +179,13 @@ class Settings(BaseSettings):
     logs: LogsPart = LogsPart()
     views: ViewsPart = ViewsPart()
     _origins: tuple[Origin, ...] = PrivateAttr(default=())
+
+    @field_validator("token")
+    @classmethod
+    def _own_token(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and token.get_secret_value() == EXAMPLE_TOKEN:
+            raise PydanticCustomError("token", "is that of the example; make one with `openssl rand -hex 32`")
+        return token
 
     @property
     def alarm_unread_ms(self) -> int:

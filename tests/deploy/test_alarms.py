@@ -1,5 +1,6 @@
 """Alarms speak of metrics that are there, and the operator's page explains each."""
 
+import json
 import re
 from typing import Any
 
@@ -17,7 +18,7 @@ import projections.fanout.follower
 import projections.queries.view_metrics
 import projections.views.projector
 from deploy.processes import listens
-from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
+from tests.deploy.files import DEPLOY, OPERATIONS, containers, documents, of_procfile, workloads
 
 SOURCES = (
     events.process.cell_failures,
@@ -67,9 +68,8 @@ def labels_of(metric: str) -> set[str]:
     return {*getattr(collector, "_labelnames", ()), *OF_TARGETS, *le}
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_an_alarm_speaks_of_metrics_that_are_there(rule: dict[str, Any]) -> None:
-    expression = rule["expr"]
+def assert_of_metrics(expression: str) -> None:
+    """That it is about metrics that are there, grouped by labels that they have."""
     assert expression.count("(") == expression.count(")")
     groupings = re.findall(r"(?:by|on) \(([^)]*)\)", expression)
     bare = re.sub(r'(?:by|on) \([^)]*\)|\{[^}]*\}|\[[^]]*\]|offset \w+|"[^"]*"', " ", expression)
@@ -77,6 +77,41 @@ def test_an_alarm_speaks_of_metrics_that_are_there(rule: dict[str, Any]) -> None
     known = set.intersection(*map(labels_of, words))
     for grouping in groupings:
         assert set(re.split(r",\s*", grouping)) <= known, grouping
+
+
+def panels() -> list[dict[str, Any]]:
+    board: dict[str, Any] = json.loads((DEPLOY / "prometheus" / "grafana.json").read_text())
+    return board["panels"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_the_dashboard_shows_metrics_that_are_there(panel: dict[str, Any]) -> None:
+    [target] = panel["targets"]
+    expression = target["expr"]
+    assert_of_metrics(expression)
+    [labels] = re.findall(r"by \(([^)]*)\)", expression)
+    assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= set(re.split(r",\s*", labels))
+    for label in re.findall(r"(\w+)=", expression):
+        assert label in labels_of(re.findall(r"paceline_\w+", expression)[0])
+
+
+def test_the_pods_that_prometheus_looks_at_have_the_ports() -> None:
+    [monitor] = documents(DEPLOY / "prometheus" / "podmonitor.yaml")
+    ports = {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]}
+    assert ports == {port["name"] for _, container in containers() for port in container.get("ports", ())}
+    selected = monitor["spec"]["selector"]["matchLabels"].items()
+    for each, _ in workloads():
+        if each["kind"] != "Job":
+            assert selected <= each["spec"]["template"]["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alarm_speaks_of_metrics_that_are_there(rule: dict[str, Any]) -> None:
+    expression = rule["expr"]
+    assert_of_metrics(expression)
+    groupings = re.findall(r"(?:by|on) \(([^)]*)\)", expression)
+    bare = re.sub(r'(?:by|on) \([^)]*\)|\{[^}]*\}|\[[^]]*\]|offset \w+|"[^"]*"', " ", expression)
+    words = [word for word in re.findall(r"[a-z_]{2,}", bare) if word not in FUNCTIONS]
     said = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
     left = set(re.split(r",\s*", groupings[0])) if AGGREGATED.match(expression) else labels_of(words[0])
     assert said <= left

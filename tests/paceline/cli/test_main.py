@@ -41,7 +41,18 @@ def test_help_and_version_import_nothing_heavy(args):
 
 
 def test_version(cli):
-    assert cli("--version") == (0, f"paceline {paceline.__version__}\n", "")
+    assert cli("--version") == (0, f"paceline {paceline.__version__}.dev0\n", "")
+
+
+def test_the_token_of_the_example_is_refused(cli, monkeypatch):
+    monkeypatch.setenv("PACELINE_TOKEN", "change-me")
+    code, _, err = cli("job", "list")
+    assert (code, "make one with `openssl rand -hex 32`" in err) == (2, True)
+
+
+def test_a_released_version_is_told_as_it_is(cli, monkeypatch):
+    monkeypatch.setattr(main, "__version__", "0.3.0")
+    assert cli("--version") == (0, "paceline 0.3.0\n", "")
 
 
 @pytest.mark.parametrize("name", [*main.cli.lines])
