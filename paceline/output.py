@@ -73,7 +73,8 @@ AS_OF = "paceline.as_of"
 
 def count_ages_to(time: Callable[[], str]) -> None:
     """Ages that this command shows are from now on those at the time that is told then; empty: at present."""
-    click.get_current_context().meta[AS_OF] = time
+    if context := click.get_current_context(silent=True):
+        context.meta[AS_OF] = time
 
 
 def _age_now() -> datetime:

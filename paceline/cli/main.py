@@ -73,9 +73,9 @@ Environment, where no option says otherwise:
 """
 
 
-def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+def _print_version(ctx: click.Context, param: click.Parameter, prints: bool) -> None:
     """Prints the version; one that isn't released yet is that of development (PEP 440)."""
-    if asked:
+    if prints:
         from schemas.versions import is_released
 
         click.echo(f"paceline {__version__}{'' if is_released(__version__) else '.dev0'}")

@@ -3,7 +3,8 @@
 import json
 import os
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from events.topics import ALL
 from hostagent.server import Server
@@ -30,11 +31,14 @@ GRACE_S = 3
 
 
 class ReadOnly:
-    """Answers what would change something."""
+    """Answers what would change something, and tells of which time the other answers are: the end of the history, where
+    nobody asked for another moment.
+    """
 
-    def __init__(self, app: ASGIApp, what: str) -> None:
+    def __init__(self, app: ASGIApp, what: str, end: str) -> None:
         self._app = app
         self._what = what
+        self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Implements the ASGI application."""
@@ -43,7 +47,14 @@ class ReadOnly:
             problem = Problem(405, "READ_ONLY", text, headers={"Allow": ", ".join(sorted(READS))})
             await problem.response()(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+
+        async def with_time(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault("At", "the end of this history")
+                MutableHeaders(scope=message).setdefault("As-Of", self._end)
+            await send(message)
+
+        await self._app(scope, receive, with_time)
 
 
 def serve(settings: UpSettings) -> None:
@@ -63,7 +74,7 @@ def serve(settings: UpSettings) -> None:
         views, log, token=token, listen=address, cell_info=lambda: body, moments=moments, operations=operations
     )
     add_ui(app, {stretch.cell: app.state.context}, None)
-    app.add_middleware(ReadOnly, what=what)
+    app.add_middleware(ReadOnly, what=what, end=write_time(stretch.to_ms))
     file = data / FILE
     file.write_text(json.dumps({"pid": os.getpid(), "listen": address}))
     server = Server(app, GRACE_S)

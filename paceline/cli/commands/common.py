@@ -377,8 +377,7 @@ def client_of(
     client = Client(
         settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making
     )
-    if at is not None:
-        count_ages_to(lambda: client.as_of)
+    count_ages_to(lambda: client.as_of)
     return client
 
 

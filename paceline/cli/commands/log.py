@@ -1,6 +1,7 @@
 """`paceline log`: follow, verify and check the log."""
 
 import json
+from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -119,11 +120,16 @@ def _line(record: "LogRecord", body: Json, key: str, utc: bool) -> str:
     return f"{time}  {record.topic}:{record.offset}  {body.pop('event') or 'unreadable'}  {_brief(body, key)}"
 
 
+def _counted(names: list[str]) -> list[str]:
+    """Names in the order of their first appearance, each with how often it stands there."""
+    return [name if count == 1 else f"{name} x {count}" for name, count in Counter(names).items()]
+
+
 def _brief(body: Json, key: str) -> str:
     """The subject of a record, in a line."""
     if "decisions" in body:
         decisions = [str(each["event"]) for each in body["decisions"]]
-        return f"round {body['round']} epoch {body['epoch']}: {', '.join(decisions) or 'nothing decided'}"
+        return f"round {body['round']} epoch {body['epoch']}: {', '.join(_counted(decisions)) or 'nothing decided'}"
     plain = {name: value for name, value in body.items() if isinstance(value, str | int) and not name.endswith("hash")}
     return f"{key}  {words(plain)}"
 

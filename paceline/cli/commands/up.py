@@ -56,8 +56,8 @@ def up(config: Path | None, kafka: dict[str, Any], history: Path | None, read_on
     Everything is kept in the data folder. Ctrl-C ends the cell; tasks keep running, and the next `paceline up` adopts
     them.
 
-    With --read-only, serve the views as of the end of an exported log range: of --history FILE, which `paceline log
-    export` wrote, or of a data folder that `paceline log import` wrote.
+    With --read-only, serve the views as of the end of an exported log range: either of --history FILE, which `paceline
+    log export` wrote, or of the folder --data DIR, which `paceline log import` wrote.
     """
     from paceline.history.start_state import is_history
     from paceline.services.settings import for_up, load
@@ -69,7 +69,8 @@ def up(config: Path | None, kafka: dict[str, Any], history: Path | None, read_on
     if read_only:
         of_cell = {"--sim-hosts": "up__sim_hosts", "--agent": "up__agent", "--cell": "cell", "--kafka": "kafka"}
         unused = [flag for flag, name in of_cell.items() if flags[name] is not None]
-        unused += ["--data"] if history and flags["data"] else []
+        if history and flags["data"]:
+            raise click.UsageError("--history shows a file, --data what `paceline log import` wrote: give one of them")
         if unused:
             raise click.UsageError(f"history is only shown: there is no use for {', '.join(unused)}")
         return _show(history, settings)

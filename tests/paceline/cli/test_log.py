@@ -15,6 +15,7 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, NewRecord
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.topics import EVERY, SETTINGS
+from paceline.cli.commands.log import _brief
 from paceline.history.verify import _context
 from paceline.services.data_folder import keep_cell
 from processors.runtime.driver import Driver
@@ -159,6 +160,11 @@ def test_long_values_are_cut_to_where_they_part():
     assert new == "…" + "x" * 30 + "b" + "x" * 29 + "…"
     assert _context("short", "shorter") == ("short", "shorter")
     assert _context(same, "x") == ("x" * 1 + "x" * 30 + "…", "x")
+
+
+def test_decisions_of_one_kind_are_counted():
+    body = {"round": 3, "epoch": 1, "decisions": [{"event": name} for name in ("A", "B", "A", "A")]}
+    assert _brief(body, "") == "round 3 epoch 1: A x 3, B"
 
 
 def test_following_the_log_from_its_start(cli, data):

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
+import click
 import httpx2
 import pytest
 from msgspec.structs import replace
@@ -21,12 +23,14 @@ from events.records.rounds import RoundCommitted
 from events.rounds import sealed
 from events.topics import ALL, TASKS
 from paceline.cli.main import run
+from paceline.client.client import Client
 from paceline.client.errors import PacelineError
 from paceline.history.exporter import export
 from paceline.history.importer import import_history, info, open_history
 from paceline.history.start_state import start_of
 from paceline.history.views_at import views_at
 from paceline.moments.log_cut import CutLog, before, closed, first_at, read_time, up_to
+from paceline.output import count_ages_to, when
 from processors.cell_machines import machines
 from processors.runtime.store import RocksStore
 from processors.state.table import RowChange
@@ -155,8 +159,11 @@ def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, imported_history):
     code, _, err = cli("up", "--data", imported_history)
     assert (code, "add --read-only" in err) == (2, True)
     assert cli("up", "--history", "x.avro")[0] == 2
-    code, _, err = cli("up", "--history", "x.avro", "--read-only", "--sim-hosts", 5, "--data", "d")
-    assert (code, "there is no use for --sim-hosts, --data" in err) == (2, True)
+    code, _, err = cli("up", "--history", "x.avro", "--read-only", "--sim-hosts", 5)
+    assert (code, "there is no use for --sim-hosts" in err) == (2, True)
+    code, _, err = cli("up", "--history", "x.avro", "--read-only", "--data", "d")
+    one_of = "--history shows a file, --data what `paceline log import` wrote: give one of them"
+    assert (code, one_of in err) == (2, True)
     code, _, err = cli("up", "--read-only", "--data", imported_history / "nothing")
     assert (code, "holds no imported log range. `paceline log import" in err) == (1, True)
 
@@ -175,6 +182,10 @@ def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):
             jobs = until(lambda: client.get("/v1/jobs").json()["jobs"])
             refused = client.post("/v1/jobs/huge/stops", json={})
             round_ = client.get("/v1/rounds/lifecycle/60")
+            with Client(address) as user, click.Context(click.Command("x")):
+                count_ages_to(lambda: user.as_of)
+                [job] = [each for each in user.jobs() if each["job_id"] == "huge"]
+                age, moment = when(job["submitted_at"]), user.moment
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(20)
@@ -190,6 +201,8 @@ def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):
         "tiles": "SUCCEEDED",
     }
     assert round_.json()["round"] == 60
+    assert moment.startswith("the end of this history, 2023-11-14T22:1")
+    assert re.fullmatch(r"(\dm)?\d+s ago", age), "ages count to the end of the history"
     assert (refused.status_code, refused.json()["code"]) == (405, "READ_ONLY")
     assert "takes no commands" in refused.json()["detail"]
 
