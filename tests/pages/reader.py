@@ -174,6 +174,10 @@ class Reader:
         return self._shell(pipe, text) if pipe else text
 
     def _shell(self, command: str, given: str) -> str:
+        if command.startswith("export "):
+            name = command[7:].partition("=")[0]
+            self._variables[name] = self._shell(f'{command.removeprefix("export ")}printf %s "${name}"', "")
+            return ""
         done = subprocess.run(
             ["bash", "-c", command],
             input=given,
@@ -224,7 +228,8 @@ class Reader:
         source = "".join(line[4:] or "\n" for line in entered.splitlines(keepends=True))
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said):
-            self._python.runsource(source, symbol="single" if source.count("\n") == 1 else "exec")
+            incomplete = self._python.runsource(f"{source}\n", symbol="single")
+        assert not incomplete, source
         text = said.getvalue()
         return text if "Traceback" not in text else f"Traceback (most recent call last):\n{text.splitlines()[-1]}\n"
 

@@ -4,15 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages.reader import differences, examples, same
+from paceline.client.client import Client
+from tests.helpers import ROOT
+from tests.pages.reader import BLOCK, differences, examples, same
 
-PAGES = ("docs/walk-user.md", "docs/walk-operator.md", "docs/first-cluster.md")
+PAGES = ("docs/walk-user.md", "docs/walk-operator.md", "docs/first-cluster.md", "docs/http.md", "docs/python.md")
 
 
 @pytest.mark.outside
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_what_its_examples_print(page: str, tmp_path: Path) -> None:
     assert differences(page, tmp_path) == {}, f"write it anew: python -m tests.pages.reader {page}"
+
+
+def test_every_method_of_the_client_has_its_example() -> None:
+    blocks = BLOCK.findall((ROOT / "docs/python.md").read_text())
+    shown = " ".join(block for _, kind, block in blocks if kind == "pycon")
+    methods = [name for kind in Client.__mro__[:-1] for name, member in vars(kind).items() if callable(member)]
+    missing = {name for name in methods if not name.startswith("_") and f"client.{name}" not in shown}
+    assert missing == set()
 
 
 def test_examples_are_read_with_their_documents_and_outputs() -> None:
