@@ -9,6 +9,7 @@ thread beside it, on Kafka by clients of its own.
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -32,6 +33,7 @@ from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
 from events.topics import ALL, BY_NAME, JOBS, rounds_of
+from events.yaml_documents import parse
 from paceline.services.settings import UpSettings
 from paceline.services.up import Up
 
@@ -42,6 +44,8 @@ RAW = "bench.raw"
 STEADY_S = sized(60, 1)
 IDLE_S = sized(60, 2)
 HTTP_SUBMITS_MAX = sized(20_000, 100)
+HTTP_BATCH, HTTP_BATCHES_MAX = 100, sized(400, 2)
+YAML_JOBS = sized(500, 20)
 LISTED = sized(5_000, 200)
 WAYS = 300
 """So many ways from submission to order are appended for comparison."""
@@ -125,6 +129,12 @@ def jobs_done(views: Engine) -> int:
         return int(connection.execute(text("select count(*) from jobs where state = 'SUCCEEDED'")).scalar() or 0)
 
 
+def body(job_id: str) -> dict[str, Any]:
+    """A job of one task as `job` has it, as users write it."""
+    resources = {"cpu": "100m", "memory": "64MiB"}
+    return {"job_id": job_id, "pool": "/bench", "sim": {"duration": "1s"}, "resources": resources}
+
+
 def bytes_by_topic(log: Log) -> dict[str, int]:
     """Size of all values per topic."""
     return {topic.name: sum(len(record.value) for record in log.scan(topic.name, 0)) for topic in ALL}
@@ -191,6 +201,35 @@ def batch(up: Up, log: Log, probe: Probe, shape: str, pids: Mapping[str, int]) -
     }
 
 
+def file(up: Up, folder: Path, pids: Mapping[str, int]) -> dict[str, float]:
+    """As many jobs as `single_jobs` has, in one JSON file that `paceline job submit` sends; beside that what reading a
+    job in YAML takes.
+    """
+    count = len(BATCHES["single_jobs"])
+    path = folder / "jobs.json"
+    path.write_text(json.dumps([body(f"filed-{number}") for number in range(count)]))
+    meter = Meter(pids)
+    words = ["-m", "paceline", "job", "submit", "--data", str(folder), str(path)]
+    client = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(client.pid, 0)
+    client.returncode = os.waitstatus_to_exitcode(status)
+    if client.returncode:
+        raise RuntimeError(f"the jobs weren't submitted: {client.returncode}")
+    until(lambda: jobs_done(up.projector.views.engine) >= count, 0.02)
+    cell_s, client_s = meter.spent_s(), used.ru_utime + used.ru_stime
+    written = "---\n".join(
+        f"pool: /bench\njob_id: y-{number}\nresources: {{cpu: 100m}}\n" for number in range(YAML_JOBS)
+    )
+    begin = time.process_time()
+    assert len(list(parse("jobs.yaml", written, print))) == YAML_JOBS
+    yaml_s = time.process_time() - begin
+    return {
+        "file_jobs_cpu_us_per_job": (sum(cell_s.values()) + client_s) / count * 1e6,
+        "file_jobs_client_cpu_us_per_job": client_s / count * 1e6,
+        "file_yaml_read_cpu_us_per_job": yaml_s / YAML_JOBS * 1e6,
+    }
+
+
 def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
     """Single-task jobs at a steady rate: latency from the append to the order's receipt by the agent."""
     submit_times: dict[str, float] = {}
@@ -235,11 +274,13 @@ def _wakes() -> int:
 def http(listen: str, folder: Path, log: Log) -> dict[str, float]:
     """Answers over HTTP while the views change ten times a second; `folder`: of the token."""
     token = (folder / "token").read_text().strip()
-    body = {"pool": "/bench", "sim": {"duration": "1s"}, "resources": {"cpu": "100m"}}
-    posts = [
-        request("POST", "/v1/jobs", token, {**body, "job_id": f"http-{number}"}) for number in range(HTTP_SUBMITS_MAX)
-    ]
+    posts = [request("POST", "/v1/jobs", token, body(f"http-{number}")) for number in range(HTTP_SUBMITS_MAX)]
     figures = {"http_submits_per_s": answers_per_s(listen, posts)}
+    batches = [
+        request("POST", "/v1/job-batches", token, {"jobs": [body(f"batch-{at}-{each}") for each in range(HTTP_BATCH)]})
+        for at in range(HTTP_BATCHES_MAX)
+    ]
+    figures["http_batch_submits_per_s"] = HTTP_BATCH * answers_per_s(listen, batches)
     append(
         log, *(replace(job(f"listed-{number}", 1), labels={"team": "maps"}, owner="ann") for number in range(LISTED))
     )
@@ -289,6 +330,8 @@ def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapp
         return steady(log, probe, pids)
     if shape == "idle":
         return idle(pids)
+    if shape == "file":
+        return file(up, folder, pids)
     if shape == "http":
         return http(up.listen(), folder, log)
     return batch(up, log, probe, shape, pids)

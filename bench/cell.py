@@ -1,4 +1,4 @@
-"""The whole system as a user starts it: 1,000 simulated hosts, seven shapes of work, a cell of its own for each.
+"""The whole system as a user starts it: 1,000 simulated hosts, eight shapes of work, a cell of its own for each.
 
 On Kafka the broker is a process beside the cell, on the same two cores; with `--processes` each part is one too.
 """
@@ -6,11 +6,12 @@ On Kafka the broker is a process beside the cell, on the same two cores; with `-
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench import Options, Result
 
-SHAPES = ("one_job", "many_jobs", "single_jobs", "steady", "http", "idle")
+SHAPES = ("one_job", "many_jobs", "single_jobs", "file", "steady", "http", "idle")
 TIMEOUT_S = 400
 
 
@@ -36,8 +37,16 @@ def run(log: str, options: Options) -> Result:
         measured = _on_kafka(shape, options.folder) if log == "kafka" else _shape(shape, options.folder / shape, log)
         figures |= measured["figures"]
         references |= measured["references"]
+    figures["file_to_single_jobs_cpu_ratio"] = figures["file_jobs_cpu_us_per_job"] / _cpu_of_single_jobs(figures)
     lone = _printed(["bench._cost", "lone"])
     return Result(figures | lone["figures"], references | lone["references"])
+
+
+def _cpu_of_single_jobs(figures: Mapping[str, float]) -> float:
+    """CPU of the cell, and of its broker where there is one, for a job that is appended to the log."""
+    return sum(
+        value for name, value in figures.items() if name.startswith("single_jobs") and name.endswith("cpu_us_per_job")
+    )
 
 
 def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:

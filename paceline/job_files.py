@@ -9,27 +9,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from events.codes import no_pool
 from events.json_documents import read_json
 from events.nearest import meant
-from events.spec.job import POOL_PATTERN, JobSpec
-from events.spec.pool import PoolSpec
-from events.spec.problems import problems
 from events.yaml_documents import Document, Fault, parse
 from paceline.client.api_requests import new_id
 from paceline.client.errors import Faults
 from paceline.client.json_type import Json
+
+if TYPE_CHECKING:  # a cell checks most jobs, without the half of a command's time that these take to import
+    from pydantic import BaseModel
+
+    from events.spec.job import JobSpec
+    from events.spec.pool import PoolSpec
 
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
 _STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[\]}])')
 FILE_BYTES_MAX = 64 * 1024 * 1024
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound="BaseModel")
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,10 @@ class JobFile:
     document: Document
 
     @property
-    def spec(self) -> JobSpec:
+    def spec(self) -> "JobSpec":
         """The model, of a job that was checked."""
+        from events.spec.job import JobSpec
+
         return JobSpec.model_validate(self.body)
 
     def place(self) -> str:
@@ -55,7 +58,7 @@ class PoolFile(NamedTuple):
 
     path: str
     body: Json
-    spec: PoolSpec
+    spec: "PoolSpec"
 
 
 def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None = None) -> list[JobFile]:
@@ -104,6 +107,8 @@ def _read_jobs(sources: Sequence[str]) -> tuple[list[JobFile], list[Fault]]:
 def _checked_jobs(
     jobs: list[JobFile], faults: list[Fault], pools: Callable[[], Iterable[str]] | None, sources: Sequence[str]
 ) -> list[JobFile]:
+    from events.spec.job import JobSpec
+
     for each in jobs:
         _checked(each.document, each.document.value, JobSpec, faults)
     if faults and pools is not None:
@@ -112,6 +117,8 @@ def _checked_jobs(
 
 
 def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault]:
+    from events.spec.job import POOL_PATTERN
+
     for document in documents:
         path = document.value.get("pool") if isinstance(document.value, dict) else None
         if isinstance(path, str) and re.fullmatch(POOL_PATTERN, path) and path not in paths:
@@ -120,6 +127,9 @@ def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault
 
 def read_pools(sources: Sequence[str]) -> list[PoolFile]:
     """The pools of files, each a document or an item of a list, parents before their children. Raises `Faults`."""
+    from events.spec.job import POOL_PATTERN
+    from events.spec.pool import PoolSpec
+
     documents, faults = _documents(sources)
     pools: list[PoolFile] = []
     used: dict[str, str] = {}
@@ -160,6 +170,10 @@ def _raise_faults(faults: list[Fault], documents: list[Any], what: str, sources:
 
 
 def _checked(document: Document, value: Any, model: type[M], faults: list[Fault]) -> M | None:
+    from pydantic import ValidationError
+
+    from events.spec.problems import problems
+
     if not isinstance(value, dict):
         faults.append(document.fault("", "must be a mapping of fields"))
         return None

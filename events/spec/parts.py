@@ -105,6 +105,11 @@ class Amounts(BaseModel):
             raise PydanticCustomError("resources", "{what}", {"what": f"names {len(names)}, at most {KINDS_MAX}"})
         return self
 
+    @property
+    def are_standard(self) -> bool:
+        """Whether all are of the kinds that every cell knows."""
+        return not self.__pydantic_extra__
+
     def misfits(self, units: Mapping[str, Unit]) -> Iterator[tuple[str, str]]:
         """Amounts that are written in another unit than the cell has for the resource: name and message."""
         for name, value in (self.__pydantic_extra__ or {}).items():

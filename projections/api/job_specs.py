@@ -65,6 +65,8 @@ def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:
 
 def must_know_resources(connection: Connection, spec: JobSpec, at: str = "") -> None:
     """Raises a problem where a job needs resources that its cell doesn't know, or that are written in another unit."""
+    if spec.resources.are_standard and not spec.overrides and not spec.revocable:
+        return
     kinds = kinds_of(connection)
     if spec.revocable and not settings_of(connection).slack:
         raise Problem(422, Code.SLACK_OFF, NO_SLACK, [(f"{at}/revocable", NO_SLACK)])
