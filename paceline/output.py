@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from unicodedata import combining, east_asian_width
 
 import click
 
@@ -28,6 +29,8 @@ COLOURS = {
     "REJECTED": "red",
     "LOST": "red",
 }
+SGR = {word: {"green": "32", "yellow": "33", "red": "31"}[colour] for word, colour in COLOURS.items()}
+"""The same as terminals take them."""
 _AS_IS = 100_000
 """Columns of an output that nothing is cut to: rich would fold ids at the width of the terminal."""
 
@@ -139,23 +142,32 @@ def answers(form: str, count: int) -> Iterator[Callable[[Any, str, str], None]]:
 
 def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = DEFAULT_TABLE) -> None:
     """Prints a table; nothing is cut, absent values are `-`."""
-    from rich.table import Table
-    from rich.text import Text
-
     if shape.sort:
         by = _column(columns, shape.sort.removeprefix("-"), "--sort")
         rows = sorted(rows, key=lambda row: _order(by, row), reverse=shape.sort.startswith("-"))
     columns = [_column(columns, name, "--columns") for name in shape.columns] or [
         column for column in columns if not column.on_request
     ]
-    bold = "" if os.environ.get("NO_COLOR") else "bold"
-    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=bold, show_header=shape.header)
-    for column in columns:
-        out.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
-    for row in rows:
-        cells = [_text(column.cell(row)) for column in columns]
-        out.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
-    lines(out)
+    cells = [[_text(column.cell(row)) for column in columns] for row in rows]
+    shown = [[column.title for column in columns]] * shape.header + cells
+    widths = [max(map(_width, each)) for each in zip(*shown, strict=True)]
+    coloured = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    for place, line in enumerate(shown):
+        title = shape.header and place == 0
+        parts = []
+        for cell, column, width in zip(line, columns, widths, strict=True):
+            style = "1" if title else SGR.get(cell, "")
+            text = f"\x1b[{style}m{cell}\x1b[0m" if coloured and style else cell
+            blank = " " * (width - _width(cell))
+            parts.append(blank + text if column.right else text + blank)
+        click.echo("  ".join(parts).rstrip(), color=True)
+
+
+def _width(text: str) -> int:
+    """The columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
 def _column(columns: Sequence[Column], name: str, option: str) -> Column:

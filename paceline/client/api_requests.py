@@ -3,11 +3,10 @@
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
-
-import httpx2
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from paceline.client import cell_file
 from paceline.client.acting import acting_user, headers_of
@@ -24,7 +23,11 @@ from paceline.client.errors import (
     WrongToken,
 )
 from paceline.client.json_type import Json
-from paceline.client.proven_transport import OtherTokenServer, ProvenTransport, UnprovenServer
+from paceline.client.plain_http import FAULTS, PlainHttp, PlainResponse
+from paceline.client.proof import Unproven, UnprovenOther
+
+if TYPE_CHECKING:
+    import httpx2
 
 TIMEOUT_S = 15.0
 """Seconds that an answer may take, beyond the time for which it was asked to wait."""
@@ -46,11 +49,12 @@ class Requests:
         token: str | None = None,
         data: Path | None = None,
         timeout: float = TIMEOUT_S,
-        transport: httpx2.BaseTransport | None = None,
+        transport: "httpx2.BaseTransport | None" = None,
         cell: int | None = None,
         at: str | None = None,
         on_making: OnMaking = lambda done, of: None,
     ) -> None:
+        proven = None
         if not server:
             folder = data or cell_file.data_folder()
             running = cell_file.read(folder)
@@ -61,7 +65,7 @@ class Requests:
                 )
             server = running.listen
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
-            transport = transport or (ProvenTransport(token) if token else None)
+            proven = token
         self.server = server_url(server)
         if token and (why := unfit(token)):
             raise WrongToken(f"The token can't be that of a cell: {why}. Name the right one with --token.")
@@ -76,11 +80,23 @@ class Requests:
         """The moment that the last answer showed, with its time; empty where it was the present."""
         self.as_of = ""
         """Its time."""
-        self._http = httpx2.Client(
+        self._params, self._headers = without_none({"cell": cell, "at": at}), headers
+        self._transport, self._proven = transport, proven
+        self._plain = None if transport else PlainHttp(self.server, self._params, headers, proven)
+
+    @cached_property
+    def _http(self) -> "httpx2.Client":
+        """The client for streams, imported when there is one."""
+        import httpx2
+
+        from paceline.client.proven_transport import ProvenTransport
+
+        transport = self._transport or (ProvenTransport(self._proven) if self._proven else None)
+        return httpx2.Client(
             base_url=self.server,
-            params=without_none({"cell": cell, "at": at}),
-            headers=headers,
-            timeout=timeout,
+            params=self._params,
+            headers=self._headers,
+            timeout=self._timeout,
             transport=transport,
             trust_env=False,
         )
@@ -93,7 +109,10 @@ class Requests:
 
     def close(self) -> None:
         """Gives back the connections."""
-        self._http.close()
+        if self._plain is not None:
+            self._plain.close()
+        if "_http" in vars(self):
+            self._http.close()
 
     def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Json:
         return cast(Json, self._send("GET", path, params=without_none(params or {})).json())
@@ -124,14 +143,14 @@ class Requests:
         self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
         return answer
 
-    def _send(self, method: str, path: str, wait: float = 0, **request_options: Any) -> httpx2.Response:
+    def _send(self, method: str, path: str, wait: float = 0, **request_options: Any) -> PlainResponse:
         if method == "GET" and self._written:
             at = ",".join(f"{topic}:{offset}" for topic, offset in self._written.items())
             request_options["headers"] = {"At-Least-Position": at}
         while True:
             try:
-                response = self._http.request(method, path, timeout=self._timeout + wait, **request_options)
-            except httpx2.TransportError as error:
+                response = self._ask(method, path, timeout=self._timeout + wait, **request_options)
+            except FAULTS as error:
                 raise self._unreachable(error) from error
             if not response.is_error:
                 self._note_moment(response)
@@ -141,7 +160,18 @@ class Requests:
                 raise problem
             self._on_making(*problem.progress)  # the server has waited for it, and goes on while somebody asks
 
-    def _note_moment(self, response: httpx2.Response) -> None:
+    def _ask(self, method: str, path: str, **request_options: Any) -> PlainResponse:
+        """The answer to a request, whatever it says."""
+        if self._plain is not None:
+            return self._plain.request(method, path, **request_options)
+        import httpx2
+
+        try:
+            return cast(PlainResponse, self._http.request(method, path, **request_options))
+        except httpx2.TransportError as error:
+            raise ConnectionError(str(error) or type(error).__name__) from error
+
+    def _note_moment(self, response: PlainResponse) -> None:
         at, self.as_of = response.headers.get("At", ""), response.headers.get("As-Of", "")
         self.moment = at if at == self.as_of else f"{at}, {self.as_of}"
 
@@ -152,13 +182,13 @@ class Requests:
             topic = f"{topic}@{cell}" if cell else topic
             self._written[topic] = max(self._written.get(topic, 0), int(offset))
 
-    def _unreachable(self, error: httpx2.TransportError) -> Unreachable | WrongToken:
-        if isinstance(error, OtherTokenServer):
+    def _unreachable(self, error: Exception) -> Unreachable | WrongToken:
+        if isinstance(error, UnprovenOther):
             return WrongToken(
                 f"The token isn't that of the cell at {self.server}, or another process listens there; the token was "
                 "not sent. Name the right one with --token, or the cell with --server."
             )
-        if isinstance(error, UnprovenServer):
+        if isinstance(error, Unproven):
             return Unreachable(
                 f"{error}. It was told nothing. Is the cell that ran there up? Start it with `paceline up`."
             )
@@ -194,14 +224,14 @@ def without_none(params: Mapping[str, Any]) -> Json:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def error_of(response: httpx2.Response) -> ApiError:
+def error_of(response: "PlainResponse | httpx2.Response") -> ApiError:
     """The error of a status: its body is a problem, unless something between us and the cell answered."""
     try:
         problem = response.json()
     except ValueError:
         problem = None
     if not isinstance(problem, dict):
-        problem = {"title": f"{response.request.url} answered {response.status_code} {response.reason_phrase}"}
+        problem = {"title": f"{response.url} answered {response.status_code} {response.reason_phrase}"}
     status = response.status_code
     if status in (401, 403, 421):
         return NotAuthorised(status, problem)

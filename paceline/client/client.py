@@ -5,8 +5,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import httpx2
-
 from paceline.client.api_requests import PAGE, PAGES_MAX, error_of, json_body, new_id
 from paceline.client.checked_values import path_of, pool_path
 from paceline.client.errors import NotFound
@@ -15,6 +13,7 @@ from paceline.client.json_type import Json
 from paceline.client.lines import Lines
 from paceline.client.models import Answer, StreamEvent, Task
 from paceline.client.output import OutputRequests
+from paceline.client.plain_http import FAULTS
 
 if TYPE_CHECKING:
     from paceline.client.cause_models import Causes
@@ -223,6 +222,8 @@ class Client(JobRequests, OutputRequests):
 
     def events(self, after: str | None = None) -> Iterator[StreamEvent]:
         """The stream of events, from now or after the event with that id; ends when the cell ends it."""
+        import httpx2
+
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after else {})
         timeout = httpx2.Timeout(self._timeout, read=STREAM_SILENCE_S)
         try:
@@ -259,8 +260,8 @@ class Client(JobRequests, OutputRequests):
     def ready(self) -> bool:
         """Whether the cell answers and is up to date."""
         try:
-            return self._http.get("/readyz").is_success
-        except httpx2.TransportError:
+            return not self._ask("GET", "/readyz", timeout=self._timeout).is_error
+        except FAULTS:
             return False
 
     def metrics(self) -> str:

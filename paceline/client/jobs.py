@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Unpack, cast
 
-import httpx2
-
 from paceline.client.api_requests import (
     PAGE,
     Requests,
@@ -351,6 +349,8 @@ class JobRequests(Requests):
         """Sends what is typed into a command, as frames, to the end of `chunks`; at least each 20 s there must be one.
         Raises `Unreachable`.
         """
+        import httpx2
+
         path = path_of("jobs", job_id, "tasks", str(instance), "execs", exec_id, "in")
         try:
             self._http.post(path, content=iter(chunks), timeout=httpx2.Timeout(self._timeout, read=None, write=None))
@@ -359,6 +359,8 @@ class JobRequests(Requests):
 
     def written(self, job_id: str, instance: int, exec_id: str) -> Iterator[Frame]:
         """The frames that a command writes, the last one a CODE or a FAULT where it ended so. Raises `Unreachable`."""
+        import httpx2
+
         path = path_of("jobs", job_id, "tasks", str(instance), "execs", exec_id, "out")
         reader = FrameReader()
         try:

@@ -20,6 +20,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 PATH = "/v1/proof"
+READ_BYTES = 4096
+PROOF_S = 3.0
+"""Seconds that a server has for the whole proof: one that drips bytes delays no client longer."""
 HEAD_BYTES_MAX = 16 * 1024
 BODY_BYTES_MAX = 1024
 _NONCE = re.compile("[0-9a-f]{64}")
@@ -72,6 +75,26 @@ class NotProven(Exception):
 
 class OtherToken(NotProven):
     """A server has another token."""
+
+
+class Unproven(Exception):
+    """The server at an address doesn't prove that it has the token, which was not sent to it."""
+
+
+class UnprovenOther(Unproven):
+    """The server at an address has another token."""
+
+
+def why_unproven(place: str, error: BaseException, seconds: float) -> str:
+    """A sentence about a server that has failed to prove that it has the token, within so many seconds at most."""
+    why = error if isinstance(error, NotProven) else f"it has not done so within {seconds:g} s"
+    return f"who listens at {place} doesn't prove that it has the token of the cell: {why}"
+
+
+def stranger(place: str, error: BaseException, seconds: float) -> Unproven:
+    """The exception about such a server."""
+    kind = UnprovenOther if isinstance(error, OtherToken) else Unproven
+    return kind(why_unproven(place, error, seconds))
 
 
 class Challenge:

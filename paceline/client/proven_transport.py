@@ -11,19 +11,25 @@ from typing import Any
 import httpx2
 
 from paceline.client.json_type import Json
-from paceline.client.proof import Challenge, NotProven, OtherToken
+from paceline.client.proof import (
+    PROOF_S,
+    READ_BYTES,
+    Challenge,
+    NotProven,
+    OtherToken,
+    Unproven,
+    UnprovenOther,
+    why_unproven,
+)
 
 CONNECTED = "connection.connect_tcp.complete"
-READ_BYTES = 4096
-PROOF_S = 3.0
-"""Seconds that a server has for the whole proof: one that drips bytes delays no client longer."""
 
 
-class UnprovenServer(httpx2.ConnectError):
+class UnprovenServer(Unproven, httpx2.ConnectError):
     """The server at an address doesn't prove that it has the token, which was not sent to it."""
 
 
-class OtherTokenServer(UnprovenServer):
+class OtherTokenServer(UnprovenOther, UnprovenServer):
     """The server at an address has another token."""
 
 
@@ -103,6 +109,5 @@ def _challenge(stream: Any, token: str) -> Challenge:
 
 
 def _stranger(request: httpx2.Request, error: BaseException) -> UnprovenServer:
-    why = error if isinstance(error, NotProven) else f"it has not done so within {PROOF_S:g} s"
     kind = OtherTokenServer if isinstance(error, OtherToken) else UnprovenServer
-    return kind(f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {why}")
+    return kind(why_unproven(request.url.netloc.decode(), error, PROOF_S))

@@ -82,6 +82,7 @@ def running(cell: FakeCell) -> Iterator[FakeCell]:
     config = uvicorn.Config(Proving(app, OF_FOLDER), host="127.0.0.1", port=0, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     socket = config.bind_socket()
+    socket.listen()  # who comes before the server does waits
     cell.address = f"127.0.0.1:{socket.getsockname()[1]}"
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from events.time_units import span_s
+from paceline.cli.reach import Reach, reach
 from paceline.client.json_type import Json
 from paceline.output import FORMS, Column, TableOptions, count_ages_to, note
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
-    from paceline.services.settings import Settings
 
 COMPLETION_S = 0.3
 PAGES_MAX = 1000
@@ -318,10 +318,7 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
         at: str | None = None,
         **options_left: Any,
     ) -> Any:
-        from paceline.services.settings import load
-
-        settings = load(config, server=server, token=token, data=data)
-        with client_of(settings, cell, at=at) as client:
+        with client_of(reach(config, server, token, data), cell, at=at) as client:
             try:
                 return function(client, *args, **options_left)
             finally:
@@ -345,13 +342,9 @@ def complete(kind: str) -> Callable[..., list[str]]:
 
 def client_of_context(ctx: click.Context) -> "Client":
     """The client that the words before the cursor name."""
-    from paceline.services.settings import load
-
     params = ctx.params
-    settings = load(
-        params.get("config"), server=params.get("server"), token=params.get("token"), data=params.get("data")
-    )
-    return client_of(settings, params.get("cell"), COMPLETION_S)
+    reached = reach(params.get("config"), params.get("server"), params.get("token"), params.get("data"))
+    return client_of(reached, params.get("cell"), COMPLETION_S)
 
 
 def note_moment(client: "Client") -> None:
@@ -364,19 +357,14 @@ def _note_making(done: int, of: int) -> None:
     note(f"the views of that moment are being made: {done:,} of {of:,} records")
 
 
-def client_of(
-    settings: "Settings", cell: int | None = None, timeout: float | None = None, at: str | None = None
-) -> "Client":
-    """The client that settings name. `timeout`: seconds for an answer, None: the client's default; `at`: the moment
+def client_of(reached: Reach, cell: int | None = None, timeout: float | None = None, at: str | None = None) -> "Client":
+    """The client of a cell. `timeout`: seconds for an answer, None: the client's default; `at`: the moment
     that is looked at.
     """
     from paceline.client.api_requests import TIMEOUT_S
     from paceline.client.client import Client
 
-    token = settings.token.get_secret_value() if settings.token else None
-    client = Client(
-        settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making
-    )
+    client = Client(*reached, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making)
     count_ages_to(lambda: client.as_of)
     return client
 

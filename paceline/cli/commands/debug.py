@@ -10,6 +10,7 @@ import click
 
 from paceline.cli.commands.common import Target, client_of, data_option, examples, kafka_options
 from paceline.cli.groups import CommandGroup
+from paceline.cli.reach import reach_of
 from paceline.output import note, say
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _of_cell(settings: "Settings", cell: int | None) -> "Iterator[Part]":
     from paceline.services.cell_log import bare_log
 
     try:
-        with client_of(settings, cell, ANSWER_S) as client:
+        with client_of(reach_of(settings), cell, ANSWER_S) as client:
             yield from debug_bundle.of_api(client)
             return
     except PacelineError as error:

@@ -19,6 +19,7 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.job_views import print_explanation
+from paceline.cli.reach import reach
 from paceline.client.json_type import Json
 from paceline.output import count_ages_to, note, show
 
@@ -63,16 +64,18 @@ def explain(
     the log in the data folder or on Kafka, and from its archive if needed.
     """
     from paceline.client import cell_file
-    from paceline.services.settings import load
 
     if at is None and any(kafka.values()):
         raise click.UsageError("--kafka is where the log is: name a moment with --at")
-    settings = load(config, server=server, token=token, data=data, cell=cell, **kafka)
-    if at is None or settings.server or (not any(kafka.values()) and cell_file.read(settings.data)):
-        with client_of(settings, cell, at=at) as client:
+    reached = reach(config, server, token, data)
+    if at is None or reached.server or (not any(kafka.values()) and cell_file.read(reached.data)):
+        with client_of(reached, cell, at=at) as client:
             body = client.explanation(job_id)
             note_moment(client)
     else:
+        from paceline.services.settings import load
+
+        settings = load(config, server=server, token=token, data=data, cell=cell, **kafka)
         body = _as_it_was(settings, job_id, at)
     headline = body["headline"]
     show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, zone))

@@ -1,0 +1,138 @@
+"""Single requests over HTTP by the standard library: a command that asks one thing is done before httpx2 is imported.
+
+Streams go through httpx2 (`Requests._http`). A server that is to prove that it has the token does so on each new
+connection (`paceline.client.proof`), before anything else is sent on it; over TLS the certificate says who it is.
+"""
+
+import json
+import select
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnection
+from time import monotonic
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from paceline.client.proof import PROOF_S, READ_BYTES, Challenge, NotProven, Unproven, stranger
+
+FAULTS = (OSError, HTTPException, Unproven)
+"""What a request may raise where it is not answered."""
+IDLE_MAX = 8
+"""Connections that are kept for the next request."""
+
+
+class PlainResponse(NamedTuple):
+    """An answer, as httpx2 has it."""
+
+    url: str
+    status_code: int
+    reason_phrase: str
+    headers: HTTPMessage
+    content: bytes
+
+    @property
+    def is_error(self) -> bool:
+        """Whether its status says so."""
+        return self.status_code >= 400
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.content.decode(errors="replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises `ValueError`."""
+        return json.loads(self.content)
+
+
+class PlainHttp:
+    """Requests to one server, each with `params` and `headers`. `token`: the server proves first that it has it; None:
+    it needn't. Threads may share it.
+    """
+
+    def __init__(self, url: str, params: Mapping[str, Any], headers: Mapping[str, str], token: str | None) -> None:
+        self._url = urlsplit(url)
+        self._params, self._headers, self._token = params, headers, token
+        self._idle: list[HTTPConnection] = []
+
+    def close(self) -> None:
+        """Gives back the connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        timeout: float,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> PlainResponse:
+        """The answer to a request; `timeout`: seconds without anything heard. Raises one of `FAULTS`."""
+        query = urlencode([*_pairs(self._params), *_pairs(params or {})])
+        target = self._url.path.rstrip("/") + path + (f"?{query}" if query else "")
+        connection = self._connection(timeout)
+        try:
+            connection.request(method, target, content, {**self._headers, **(headers or {})})
+            answer = connection.getresponse()
+            body = answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close or len(self._idle) >= IDLE_MAX:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        url = f"{self._url.scheme}://{self._url.netloc}{target}"
+        return PlainResponse(url, answer.status, answer.reason, answer.headers, body)
+
+    def _connection(self, timeout: float) -> HTTPConnection:
+        """A connection on which a request may be sent: one that was kept and that the server has not closed, or a new
+        one.
+        """
+        while self._idle:
+            with suppress(IndexError):  # another thread took it
+                kept = self._idle.pop()
+                if kept.sock is not None and not select.select([kept.sock], [], [], 0)[0]:
+                    kept.sock.settimeout(timeout)
+                    return kept
+                kept.close()
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            import httpx2  # its choice of certificates is that of streams
+
+            secure = HTTPSConnection(host, port, timeout=timeout, context=httpx2.create_ssl_context(trust_env=False))
+            secure.connect()
+            return secure
+        plain = HTTPConnection(host, port, timeout=timeout)
+        plain.connect()
+        if self._token is not None:
+            self._prove(plain.sock, self._token)
+            plain.sock.settimeout(timeout)
+        return plain
+
+    def _prove(self, sock: socket.socket, token: str) -> None:
+        """Has the server prove that it has the token. Raises `Unproven`, and closes the connection."""
+        end = monotonic() + PROOF_S
+        try:
+            sock.settimeout(PROOF_S)
+            challenge = Challenge(token, *sock.getpeername()[:2])
+            sock.sendall(challenge.request)
+            while not challenge.feed(sock.recv(READ_BYTES)):
+                sock.settimeout(max(0.001, end - monotonic()))
+        except BaseException as error:
+            sock.close()
+            if isinstance(error, NotProven) or monotonic() >= end:
+                raise stranger(self._url.netloc, error, PROOF_S) from error
+            raise
+
+
+def _pairs(params: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The parameters one by one, lists taken apart."""
+    pairs = []
+    for name, value in params.items():
+        for each in value if isinstance(value, list | tuple) else (value,):
+            pairs.append((name, str(each).lower() if isinstance(each, bool) else str(each)))
+    return pairs
