@@ -149,10 +149,10 @@ def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = 
         column for column in columns if not column.on_request
     ]
     cells = [[_text(column.cell(row)) for column in columns] for row in rows]
-    shown = [[column.title for column in columns]] * shape.header + cells
-    widths = [max(map(_width, each)) for each in zip(*shown, strict=True)]
+    rows_of_text = [[column.title for column in columns]] * shape.header + cells
+    widths = [max(map(_width, each)) for each in zip(*rows_of_text, strict=True)]
     coloured = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
-    for place, line in enumerate(shown):
+    for place, line in enumerate(rows_of_text):
         title = shape.header and place == 0
         parts = []
         for cell, column, width in zip(line, columns, widths, strict=True):

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from paceline.client.proof import PROOF_S, READ_BYTES, Challenge, NotProven, Unproven, stranger
 
 FAULTS = (OSError, HTTPException, Unproven)
-"""What a request may raise where it is not answered."""
+"""The exceptions of a request that is not answered."""
 IDLE_MAX = 8
 """Connections that are kept for the next request."""
 
@@ -94,11 +94,11 @@ class PlainHttp:
         """
         while self._idle:
             with suppress(IndexError):  # another thread took it
-                kept = self._idle.pop()
-                if kept.sock is not None and not select.select([kept.sock], [], [], 0)[0]:
-                    kept.sock.settimeout(timeout)
-                    return kept
-                kept.close()
+                idle = self._idle.pop()
+                if idle.sock is not None and not select.select([idle.sock], [], [], 0)[0]:
+                    idle.sock.settimeout(timeout)
+                    return idle
+                idle.close()
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
             import httpx2  # its choice of certificates is that of streams

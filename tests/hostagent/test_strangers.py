@@ -20,6 +20,8 @@ from hostagent.agent_state import load, save
 from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.runs import stop_all
 from paceline.client.output_ask import OutputAsk
+from paceline.client.plain_http import PlainHttp
+from paceline.client.proof import Unproven
 from paceline.client.proven_transport import ProvenTransport
 from tests.helpers.waiting import until
 from tests.hostagent.cell import TOKEN, Cell, Server
@@ -198,6 +200,9 @@ def test_a_stranger_that_drips_bytes_holds_no_command(monkeypatch: pytest.Monkey
         pytest.raises(httpx2.ConnectError, match=r"it has not done so within 0\.5 s"),
     ):
         client.get(stranger.url)
+    monkeypatch.setattr("paceline.client.plain_http.PROOF_S", 0.5)
+    with pytest.raises(Unproven, match=r"it has not done so within 0\.5 s"):
+        PlainHttp(stranger.url, {}, {"Authorization": "Bearer x"}, TOKEN).request("GET", "/", 60.0)
     stranger.close()
 
 
