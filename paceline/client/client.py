@@ -11,7 +11,7 @@ from paceline.client.errors import NotFound
 from paceline.client.jobs import PLAN_S, JobRequests
 from paceline.client.json_type import Json
 from paceline.client.lines import Lines
-from paceline.client.models import Answer, StreamEvent, Task
+from paceline.client.models import Answer, HistoryEntry, StreamEvent, Task
 from paceline.client.output import OutputRequests
 from paceline.client.plain_http import FAULTS
 
@@ -150,6 +150,14 @@ class Client(JobRequests, OutputRequests):
     def host(self, host_id: str) -> "Host":
         """One host."""
         return cast("Host", self._get(path_of("hosts", host_id)))
+
+    def host_history(self, host_id: str) -> Iterator[HistoryEntry]:
+        """The history of a host, the oldest first: what was asked and decided of it, by whom and why."""
+        return self._all(path_of("hosts", host_id, "history"), "events", {"page_size": PAGE})
+
+    def pool_history(self, path: str) -> Iterator[HistoryEntry]:
+        """The history of a pool, the oldest first; of `/` that of the settings of the cell."""
+        return self._all(pool_path(path, "pool-histories"), "events", {"page_size": PAGE})
 
     def host_tasks(self, host_id: str) -> Iterator[Task]:
         """The tasks on a host."""

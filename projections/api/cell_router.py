@@ -132,7 +132,7 @@ class Router:
                 return self._first if cell is None else cell
             case ["v1", "hosts", host_id, *_]:
                 return await self._cell_with(lambda connection: _host(connection, host_id))
-            case ["v1", "pools" | "queues" | "entitlements" | "pool-series", *parts]:
+            case ["v1", "pools" | "pool-histories" | "queues" | "entitlements" | "pool-series", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case (

@@ -432,6 +432,10 @@ Place = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]
 """A number in a page token."""
 
 
+HISTORY_KEY: Any = tuple[Place, Place, Place, Place, Place]
+"""Where a page of a history goes on: its order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Paging:
     """The page of a list that a request is for."""

@@ -13,14 +13,16 @@ from sqlalchemy import Connection
 from events.bounds import WORD_MAX
 from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested, HostTaintRequested
 from events.taints import KEY
-from paceline.client.page_models import HostsPage, TasksPage
+from paceline.client.page_models import HistoryPage, HostsPage, TasksPage
 from projections.api.commands import Command, carry_out
-from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
+from projections.api.context import HISTORY_KEY, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.list_requests import HostsQuery
 from projections.api.problems import ANSWERED, not_found
 from projections.queries import entities, host_list
 from projections.queries import tasks as task_queries
+from projections.queries.other_histories import history_page
 from projections.queries.resources import kinds_of
+from projections.views.other_histories import of_host
 from projections.views.rows import HostRow
 
 Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested | HostTaintRequested
@@ -80,6 +82,19 @@ def routes(context: Context) -> APIRouter:
         def look(connection: Connection) -> TasksPage:
             page_found = task_queries.host_tasks(connection, _host(connection, host_id), page.size, first)
             return {"tasks": page_found.items, "next_page_token": next_token(page_found.next, "host", host_id)}
+
+        return await read(look)
+
+    @router.get("/{host_id}/history")
+    async def history(host_id: str, read: Reading, page: Pages) -> Response:
+        """The history of a host, of one that was removed too: what was asked and decided of it, the oldest first."""
+        after = page.after(HISTORY_KEY, "host history", host_id)
+
+        def look(connection: Connection) -> HistoryPage:
+            rows = history_page(connection, of_host(host_id), page.size, after)
+            if not rows.items and after is None:
+                _host(connection, host_id)
+            return {"events": rows.items, "next_page_token": next_token(rows.next, "host history", host_id)}
 
         return await read(look)
 

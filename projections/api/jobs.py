@@ -14,7 +14,18 @@ from events.bounds import INT_MAX, WORD_MAX
 from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 from paceline.client.page_models import HistoryPage, TasksPage
 from projections.api import job_commands, job_prefetches, job_starts, job_versions, placements
-from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
+from projections.api.context import (
+    HISTORY_KEY,
+    LONG_MAX,
+    Context,
+    Pages,
+    Place,
+    Reader,
+    Reading,
+    Wait,
+    client_of,
+    next_token,
+)
 from projections.api.job_lookup import find_job, job_shown, read_views
 from projections.api.known_queries import KnownQueries, remember
 from projections.api.list_requests import (
@@ -130,7 +141,7 @@ def _reads(router: APIRouter) -> None:
     @router.get("/{job_id}/history")
     async def history(job_id: str, read: Reading, page: Pages) -> Response:
         """The history of the job: facts and decisions, the oldest first."""
-        after = page.after(tuple[Place, Place, Place, Place, Place], "history", job_id)
+        after = page.after(HISTORY_KEY, "history", job_id)
 
         def look(connection: Connection) -> HistoryPage:
             find_job(connection, job_id)

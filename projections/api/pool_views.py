@@ -14,14 +14,17 @@ from starlette.concurrency import run_in_threadpool
 from events.codes import Code
 from events.pool_paths import ROOT
 from paceline.client.json_type import Json
+from paceline.client.page_models import HistoryPage
 from paceline.client.pool_models import Entitlement, PoolPlans
-from projections.api.context import Context, Reading
+from projections.api.context import HISTORY_KEY, Context, Pages, Reading, next_token
 from projections.api.job_plans import plans_of
 from projections.api.pools import PATH, checked
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.queries import entitlements, pool_tree
+from projections.queries.other_histories import history_page
 from projections.queries.pool_plans import PoolWish
 from projections.queries.resources import kinds_of
+from projections.views.other_histories import of_pool
 
 GANGS_MAX = 1000
 PLANNED_MAX = 1000
@@ -51,6 +54,21 @@ def routes(context: Context) -> APIRouter:
         def look(connection: Connection) -> Entitlement:
             of = known(context, connection, path) if path else ROOT
             return entitlements.entitlement_json(connection, context.cell, of)
+
+        return await read(look)
+
+    @router.get("/v1/pool-histories/{path:path}")
+    async def history(path: str, read: Reading, page: Pages) -> Response:
+        """The history of a pool, of one that was removed too: what was asked of it and of the pools right below, and
+        what entitlement answered; without a path that of the settings of the cell. The oldest first.
+        """
+        after = page.after(HISTORY_KEY, "pool history", path)
+
+        def look(connection: Connection) -> HistoryPage:
+            rows = history_page(connection, of_pool(f"/{path}"), page.size, after)
+            if path and not rows.items and after is None:
+                known(context, connection, path)
+            return {"events": rows.items, "next_page_token": next_token(rows.next, "pool history", path)}
 
         return await read(look)
 

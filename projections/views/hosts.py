@@ -123,6 +123,14 @@ class HostFold:
         return self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))
 
 
+def is_offered_again(row: HostRow | None, event: HostOffered) -> bool:
+    """Whether a host said the same before in its session."""
+    if row is None or row.session != event.session or not row.offered:
+        return False
+    offered = _offer(event)
+    return all(getattr(row, name) == getattr(offered, name) for name in OFFER)
+
+
 def _offer(event: HostOffered) -> HostRow:
     """The columns of an offer."""
     return HostRow(

@@ -81,13 +81,10 @@ class MarkFold:
             case PoolDefined():
                 row = self._cache.pools.get(fact.path)
                 before = decode(row.spec) if row is not None and row.spec else None
-                item = {"path": fact.path, "changes": _changes(before, fact)}
+                item = {"path": fact.path, "changes": changes(before, fact)}
                 self._add(moment, POLICY, item | ({"defined": True} if before is None else {}))
             case CellConfigured():
-                names = [name for name in fact.__struct_fields__ if name not in UNSAID]
-                self._add(
-                    moment, POLICY, {"settings": [name for name in names if getattr(fact, name) not in (None, ())]}
-                )
+                self._add(moment, POLICY, {"settings": settings_named(fact)})
 
     def _failed(self, moment: RecordContext, event: JobChanged) -> None:
         if event.state != JobState.FAILED or not is_over(event):
@@ -122,7 +119,13 @@ def _with(items: list[Json], item: Json) -> list[Json]:
     return [*items, item] if len(items) < ITEMS else items
 
 
-def _changes(before: Event | None, after: PoolDefined) -> dict[str, list[Any]]:
+def settings_named(fact: CellConfigured) -> list[str]:
+    """The settings that a fact changes."""
+    names = (name for name in fact.__struct_fields__ if name not in UNSAID)
+    return [name for name in names if getattr(fact, name) not in (None, ())]
+
+
+def changes(before: Event | None, after: PoolDefined) -> dict[str, list[Any]]:
     """The values of a pool before and now, of the fields and amounts that differ; null: it had none."""
     out: dict[str, list[Any]] = {}
     for field in after.__struct_fields__:

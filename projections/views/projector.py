@@ -33,6 +33,7 @@ from projections.views.depths import Depths
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
 from projections.views.marks import MarkFold
+from projections.views.other_histories import OtherHistories
 from projections.views.pools import PoolFold
 from projections.views.preemptions import PreemptionFold
 from projections.views.reader import Views, answered
@@ -98,12 +99,14 @@ class Projector:
         self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell), self._series.tasks)
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
+        self._others = OtherHistories(self._cache)
         self._reasons = ReasonFold(self._cache)
         self._preemptions = PreemptionFold(self._cache)
         self._waiting = WaitingFold(self._cache)
         self._leaving = JobRetention(self._cache)
         self._usage = UsageFold(self._cache)
-        folds = (self._reasons, self._preemptions, self._marks, self._series, self._jobs, self._pools, self._waiting)
+        first = (self._reasons, self._preemptions, self._others, self._marks)
+        folds = (*first, self._series, self._jobs, self._pools, self._waiting)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
         for holder in (*folds, self._hosts):
             for kind, fold in holder.folds.items():
@@ -310,6 +313,7 @@ class Projector:
             self._pools.fact(moment, event, value)
             self._series.fact(moment, event)
         elif moment.topic == HOSTS.name:
+            self._others.fact(moment, event, value)
             self._hosts.fact(moment, event)
             self._marks.fact(moment, event)
             self._series.fact(moment, event)

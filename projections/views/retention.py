@@ -24,6 +24,8 @@ from projections.views.cache import KEYS_MAX, Cache
 from projections.views.job_records import JobEntry
 from projections.views.job_states import REJECTED
 from projections.views.jobs import row_of
+from projections.views.other_histories import HOST, POOL
+from projections.views.other_histories import KEPT_MS as OTHERS_KEPT_MS
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 from projections.views.tasks import RUNS_KEPT
@@ -35,11 +37,17 @@ SWEEP_ROUNDS = 16
 """Every so many rounds of a machine what is too old is looked for."""
 SWEPT_MAX = 1000
 """Rejected jobs that leave at once."""
+SWEEPERS = {"entitlement": POOL, "placement": HOST}
+"""The machines whose time ends entries of the histories of pools and hosts."""
 ANSWERED = {"lifecycle": JOBS.name, "entitlement": POOLS.name, "placement": HOSTS.name}
 
 _OLDEST_ROUND = "SELECT number FROM rounds WHERE machine = ? AND now >= ? ORDER BY number LIMIT 1"
 _OLDEST_ANSWER = "SELECT offset FROM answers WHERE topic = ? AND round >= ? ORDER BY offset LIMIT 1"
 _OLD_REJECTED = f"SELECT job_id FROM jobs WHERE state = '{REJECTED}' AND ended_ms < ? ORDER BY ended_ms, job_id LIMIT ?"
+_OLD_HISTORIES = (
+    "SELECT DISTINCT job_id FROM history WHERE job_id >= '/' AND job_id < '0' AND job_id >= ? AND job_id < ?"
+    " AND first_ms < ? LIMIT 1000"
+)
 _PAST_HOST = "SELECT host FROM past_runs WHERE job_id = ? AND instance = ? AND run = ?"
 
 Report = tuple[str, int, int, str, int]
@@ -150,11 +158,19 @@ class JobRetention:
             self._cache.orders.flush()
             self._delete("victims WHERE number IN (SELECT number FROM orders WHERE at_ms < ?)", [(limit,)])
             self.removed += self._cache.orders.delete("at_ms < ?", [(limit,)])
+        if prefix := SWEEPERS.get(machine):
+            self._sweep_histories(prefix, moment.now - OTHERS_KEPT_MS)
         if machine == "lifecycle":
             self._cache.jobs.flush()
             old = [job_id for (job_id,) in self._connection.execute(_OLD_REJECTED, (limit, SWEPT_MAX))]
             rows = [row for row in map(self._cache.jobs.get, old) if row is not None]
             self._drop(rows, covered)
+
+    def _sweep_histories(self, prefix: str, limit: int) -> None:
+        self._cache.history.flush()
+        names = [name for (name,) in self._connection.execute(_OLD_HISTORIES, (prefix, prefix + "\x7f", limit))]
+        if names:
+            self.removed += self._cache.history.keep(names, lambda _, entry: entry.at_ms >= limit)
 
     @property
     def _connection(self) -> DriverConnection:

@@ -312,9 +312,10 @@ class ExplanationRow(msgspec.Struct):
 
 
 class HistoryRow(msgspec.Struct):
-    """Records that are about a job, see `job_records.py`. `number` orders the rows of a job as they were written;
-    `first_ms` and `last_ms` are the times of the oldest and the newest entry. `kinds` to `last_run` say what the index
-    of causes may find in it: kinds of records as bits (`cause_ties.BITS`), instances and runs.
+    """Records that are about a job, see `job_records.py`, or about a pool or a host, see `other_histories.py`.
+    `number` orders the rows of a job as they were written; `first_ms` and `last_ms` are the times of the oldest and
+    the newest entry. `kinds` to `last_run` say what the index of causes may find in it: kinds of records as bits
+    (`cause_ties.BITS`), instances and runs.
     """
 
     job_id: str

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows, usage_rows
 from projections.views.job_states import REJECTED
 
-FORMAT = "33"
+FORMAT = "34"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -100,6 +100,11 @@ Index(
     *(jobs.c.number, jobs.c.command, jobs.c.labels),
 )
 Index("jobs_by_wait", jobs.c.waits_ms, jobs.c.number, sqlite_where=jobs.c.waits_ms > 0)
+Index(
+    "other_histories_by_time",
+    *(history.c.first_ms, history.c.job_id),
+    sqlite_where=(history.c.job_id >= "/") & (history.c.job_id < "0"),
+)
 Index("past_runs_by_host", past_runs.c.host, past_runs.c.ended_s)
 Index("hosts_by_place", hosts.c.place, hosts.c.host_id)
 Index("volumes_by_job", volumes.c.job_id)

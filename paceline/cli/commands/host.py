@@ -21,7 +21,9 @@ from paceline.cli.commands.common import (
     output_option,
     paging_options,
     with_client,
+    zone_option,
 )
+from paceline.cli.commands.histories import show_history
 from paceline.cli.commands.top import host_top
 from paceline.cli.groups import CommandGroup
 from paceline.output import (
@@ -52,6 +54,18 @@ def host() -> None:
 
 
 host.add_command(host_top)
+
+
+@host.command(epilog=examples("paceline host history worker-7", "paceline host history worker-7 --utc -o json"))
+@ID
+@zone_option
+@list_options
+@at_option
+@cell_option
+@with_client
+def history(client: "Client", host_id: str, zone: str, form: str, shape: TableOptions) -> None:
+    """Show what happened to a host, who did it and why: 90 days, of one that was removed too."""
+    show_history(list(client.host_history(host_id)), zone, form, shape)
 
 
 @host.command(

@@ -313,7 +313,7 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
         list(_ranged(rows)),
         [
             Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
-            Column("WHO", _who),
+            Column("WHO", speaker),
             Column("ROUND", lambda each: each["round"], right=True),
             Column("EVENT", lambda each: each["event"]),
             Column("WHAT", lambda each: each["text"]),
@@ -323,7 +323,7 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
     )
 
 
-def _who(row: "HistoryEntry") -> str | None:
+def speaker(row: "HistoryEntry") -> str | None:
     """The speaker: a machine, a user by name, or whoever writes to a topic."""
     if row["actor"] is not None:
         return row["actor"]["name"]

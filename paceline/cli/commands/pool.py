@@ -18,6 +18,7 @@ from paceline.cli.commands.common import (
     with_client,
     zone_option,
 )
+from paceline.cli.commands.histories import show_history
 from paceline.cli.commands.pool_views import (
     pool_columns,
     print_cells,
@@ -105,6 +106,21 @@ def _apply(client: "Client", file: "PoolFile", position: str, expected: str | No
     if answer.get("code") == "REPEATED":
         return answer, "unchanged"
     return answer, "changed" if position else "created"
+
+
+@pool.command(epilog=examples("paceline pool history /maps", "paceline pool history / --utc"))
+@PATH
+@zone_option
+@list_options
+@at_option
+@cell_option
+@with_client
+def history(client: "Client", path: str, zone: str, form: str, shape: TableOptions) -> None:
+    """Show what was changed or refused of a pool and of those right below it, by whom and why.
+
+    Of / it shows the changes of the cell's settings. It goes back 90 days, for pools that were removed too.
+    """
+    show_history(list(client.pool_history(path)), zone, form, shape)
 
 
 @pool.command(

@@ -1,0 +1,117 @@
+"""The histories of pools and of hosts, entry by entry: who did what, why, and what that changed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+from sqlalchemy import Connection
+
+from events.actors import actor_json
+from events.codec import decode
+from events.codes import IN_EFFECT
+from events.records.base import Event
+from events.records.hosts import HostOffered
+from events.resources import Kinds
+from events.topics import ALL
+from paceline.client.json_type import Json
+from paceline.client.models import ActorName, HistoryEntry
+from projections.queries.job_entries import newest_first, oldest_first
+from projections.queries.pages import Page, first_of
+from projections.queries.resources import kinds_of
+from projections.queries.sentences import amounts
+from projections.queries.story import line_of
+from projections.queries.story_parts import text_of
+from projections.record_json import at, brief
+from projections.views.job_records import JobEntry
+from projections.views.rows import to_json
+
+_PLAIN: Mapping[str, Callable[[Any], Any]] = {
+    "attributes": dict,
+    "taints": dict,
+    "sizes": lambda sizes: sorted({*sizes}),
+    "port_first": int,
+    "port_last": int,
+}
+"""The parts of an offer beside amounts, in the form in which two offers are compared."""
+
+
+def history_page(
+    connection: Connection, name: str, size: int, after: Sequence[int] | None, newest: bool = False
+) -> Page[HistoryEntry]:
+    """A page of the history with a name (`views.other_histories`), the oldest or the newest first."""
+    entries = (newest_first if newest else oldest_first)(connection, name, after)
+    page = first_of(entries, size, lambda entry: len(to_json(entry.said)) if isinstance(entry.said, dict) else 512)
+    kinds = kinds_of(connection)
+    items = [_entry(connection, name, entry, kinds) for entry in page.rows]
+    return Page(items, list(page.rows[-1][:5]) if page.more else None)
+
+
+def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> HistoryEntry:
+    if isinstance(entry.said, bytes):
+        event: Any = decode(entry.said)
+        said_by = getattr(event, "actor", None)
+        detail, actor = brief(event), cast("ActorName | None", actor_json(said_by))
+        detail = {field: value for field, value in detail.items() if field not in ("actor", "host_id")}
+        unsigned = msgspec.structs.replace(event, actor=None) if said_by else event
+        text = _of_host(connection, name, entry, unsigned, kinds)
+    else:
+        detail = dict(entry.said or {})
+        actor, text = detail.pop("actor", None), _of_pool(detail)
+    topic = ALL[entry.topic]
+    return {
+        "position": f"{topic.name}:{entry.offset}",
+        "at": at(entry.at_ms),
+        "machine": topic.machine,
+        "round": entry.round if topic.machine else None,
+        "index": entry.place if topic.machine else None,
+        "event": entry.event,
+        "actor": actor,
+        "text": text,
+        "detail": detail,
+    }
+
+
+def _of_pool(detail: Json) -> str:
+    """A sentence about the answer to a fact about a pool."""
+    reason = f": {detail['reason']}" if detail["reason"] else ""
+    of = {"PoolDefined": "change", "PoolRemoved": "removal", "CellConfigured": "settings of the cell"}[detail["fact"]]
+    if detail["code"] not in IN_EFFECT:
+        return f"{of} of {detail['pool']} refused, {detail['code']}: {detail['message']}{reason}"
+    if detail["fact"] == "PoolRemoved":
+        return f"{detail['pool']} removed{reason}"
+    changed = ", ".join(_change(name, values) for name, values in detail["changes"].items())
+    what = of if detail["fact"] == "CellConfigured" else detail["pool"]
+    done = "created" if detail.get("created") else "changed" if changed else "defined as it was"
+    return f"{what} {done}{': ' if changed else ''}{changed}{reason}"
+
+
+def _change(name: str, values: Any) -> str:
+    if values is None:
+        return name
+    before, now = values
+    return f"{name} {'none' if before is None else before} to {'none' if now is None else now}"
+
+
+def _of_host(connection: Connection, name: str, entry: JobEntry, event: Event, kinds: Kinds) -> str:
+    """A sentence about a record; of an offer what differs from the one before."""
+    if not isinstance(event, HostOffered):
+        return text_of(line_of(event, kinds)).partition(" ")[2]
+    earlier = (each for each in newest_first(connection, name, entry[:5]) if each.event == entry.event)
+    before: Any = next((decode(each.said) for each in earlier if isinstance(each.said, bytes)), None)
+    if before is None:
+        return f"offers {amounts(event.capacity, kinds)}"
+    pairs = ((part, plain(getattr(before, part)), plain(getattr(event, part))) for part, plain in _PLAIN.items())
+    changed = [_differing(*pair) for pair in pairs]
+    if before.capacity != event.capacity:
+        changed.insert(0, f"capacity from {amounts(before.capacity, kinds)} to {amounts(event.capacity, kinds)}")
+    return f"offers otherwise: {'; '.join(filter(None, changed))}" if any(changed) else "offers what it did before"
+
+
+def _differing(name: str, before: Any, now: Any) -> str:
+    """The difference of a part of two offers; empty: it doesn't."""
+    if before == now:
+        return ""
+    if not isinstance(now, dict):
+        return f"{name} from {before} to {now}"
+    names = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    return f"{name} " + ", ".join(f"{key} {before.get(key, 'none')} to {now.get(key, 'none')}" for key in names)

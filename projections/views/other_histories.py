@@ -1,0 +1,113 @@
+"""The histories of pools and of hosts: the facts and decisions that change one, or refuse to.
+
+They are kept as those of jobs are, in pieces (decision 052), under names that no job can have. What is said of a pool
+stands in one entry, the answer to a fact: with what that changed, who wrote it and why. Of a host each record is an
+entry, as it is in the log; what an offer changes is found when it is read, beside the offer before it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from events.actors import actor_json
+from events.codec import decode, encode
+from events.codes import IN_EFFECT, Code
+from events.records.base import Event
+from events.records.entitlement import PoolAnswered
+from events.records.hosts import (
+    HostBack,
+    HostClearRequested,
+    HostConnected,
+    HostLossConfirmed,
+    HostOffered,
+    HostRemovalRequested,
+    HostSilent,
+    HostTaintRequested,
+)
+from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTainted, HostTrusted
+from events.records.pools import CellConfigured, PoolDefined
+from events.topics import POOLS
+from paceline.client.json_type import Json
+from projections.views.cache import Cache
+from projections.views.hosts import is_offered_again
+from projections.views.marks import changes, settings_named
+from projections.views.record_context import Folds, RecordContext
+
+POOL, HOST = "/pools", "/hosts/"
+"""The first characters of the names of histories, beside those of jobs."""
+KEPT_MS = 90 * 24 * 3600 * 1000
+"""The time for which an entry is kept, by the time of the machine that owns the thing."""
+OF_HOSTS = (
+    *(HostConnected, HostOffered, HostSilent, HostBack),
+    *(HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostTaintRequested),
+)
+"""Facts that are entries of the history of a host."""
+
+
+def of_pool(path: str) -> str:
+    """The name of the history of a pool."""
+    return POOL + path
+
+
+def of_host(host_id: str) -> str:
+    """The name of the history of a host."""
+    return HOST + host_id
+
+
+class OtherHistories:
+    """The fold of these histories. It sees records before the other folds: changes are told by what was before."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        decided = (HostLost, HostRemoved, HostAvoided, HostTrusted, HostTainted)
+        self.folds: Folds = {
+            PoolAnswered: self._pool,
+            HostAnswered: self._answered,
+            **dict.fromkeys(decided, self._decided),
+        }
+
+    def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
+        """Notes a fact of the topic of hosts."""
+        if not isinstance(event, OF_HOSTS):
+            return
+        if isinstance(event, HostOffered) and is_offered_again(self._cache.hosts.get(event.host_id), event):
+            return
+        self._add(moment, event, of_host(event.host_id), value)
+
+    def _decided(self, moment: RecordContext, event: Any) -> None:
+        self._add(moment, event, of_host(event.host_id), encode(event))
+
+    def _answered(self, moment: RecordContext, event: HostAnswered) -> None:
+        if event.code not in IN_EFFECT:
+            self._decided(moment, event)
+
+    def _pool(self, moment: RecordContext, event: PoolAnswered) -> None:
+        pending = self._cache.pool_facts.get(event.pools_offset)
+        if pending is None:
+            return
+        fact: Any = decode(pending.value)
+        detail: Json = {"pool": event.path, "fact": type(fact).__name__, "code": event.code, "message": event.message}
+        detail |= {"cause": f"{POOLS.name}:{event.pools_offset}", "reason": fact.reason, "changes": self._changes(fact)}
+        if isinstance(fact, PoolDefined) and self._present(fact.path) is None:
+            detail["created"] = True
+        if fact.actor is not None:
+            detail["actor"] = actor_json(fact.actor)
+        self._add(moment, event, of_pool(event.path), detail)
+        parent = event.path.rpartition("/")[0]
+        if parent and event.code == Code.DONE:
+            self._add(moment, event, of_pool(parent), detail)
+
+    def _changes(self, fact: Any) -> Mapping[str, Any]:
+        if isinstance(fact, CellConfigured):
+            return dict.fromkeys(settings_named(fact))
+        if not isinstance(fact, PoolDefined):
+            return {}
+        return changes(self._present(fact.path) or PoolDefined(path=fact.path, command_id=""), fact)
+
+    def _present(self, path: str) -> Event | None:
+        """The definition of a pool; None: there is no such pool."""
+        row = self._cache.pools.get(path)
+        return decode(row.spec) if row is not None and row.spec else None
+
+    def _add(self, moment: RecordContext, event: Event, name: str, content: bytes | Json) -> None:
+        place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round)
+        self._cache.history.add_one(name, (*place, type(event).__name__, content))
