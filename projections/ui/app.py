@@ -244,6 +244,8 @@ class Ui:
             status, code, text = error.status, error.code, error.detail
         elif isinstance(error, HTTPException):
             status, code, text = error.status_code, "NO_SUCH_PAGE", f"{request.url.path}: {error.detail}"
+            if status == 404:
+                text = f"There is no page {request.url.path}. Find, above, looks for jobs, pools and hosts."
         values = self.frame.of(request) | {"status": status, "code": code, "text": text}
         if status < 500 and values["at"]:
             values["time"] = await run_in_threadpool(self._bar_beside, request, None)

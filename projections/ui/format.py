@@ -67,9 +67,9 @@ def ms_of(time: str | None) -> int:
 
 
 def amount(value: int, unit: Unit) -> str:
-    """An amount in cores, devices or GiB: 12,345.5. Cores are exact, GiB to a tenth from 100 on."""
+    """An amount in cores, devices or GiB: 12,345.5. GiB are to a tenth from 100 on, the others from 1,000 on."""
     whole = value / (GIB if unit is Unit.MIB else 1000)
-    return f"{whole:,.{1 if unit is Unit.MIB and whole >= 100 else 3}f}".rstrip("0").rstrip(".")
+    return f"{whole:,.{1 if whole >= (100 if unit is Unit.MIB else 1000) else 3}f}".rstrip("0").rstrip(".")
 
 
 def titled(name: str, unit: Unit) -> str:

@@ -131,6 +131,8 @@ def _shown(job: PageValues, now_ms: int) -> PageValues:
     return {
         **job,
         "parts": task_bar(job["tasks"], job["instances"]),
+        "counted": job["tasks"]["succeeded" if job["state"] in OVER else "running"],
+        "counted_as": "done" if job["state"] in OVER else "running",
         "rolls": update if update and not update["ended_at"] else None,
         "submitted_ms": submitted,
         "since_ms": waits,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from events.pool_paths import ROOT
-from events.resources import Kinds
+from events.resources import Amounts, Kinds
 from projections.api.all_cells import OpenCell
 from projections.queries.pool_levels import Standings, Waits, pools_named, standings, waits
 from projections.queries.pool_tree import capacity_of, cell_json, spec_of
@@ -83,12 +83,16 @@ def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> PageValues:
 
 
 def resources_shown(connection: Connection, kinds: Kinds, choice: str) -> list[str]:
-    """The resource that is asked for, and two more: first those that are used."""
+    """The resource that is asked for, and two more, as many as hosts have and pools use; memory in any case."""
     have, root = capacity_of(connection).amounts, pools_named(connection, [ROOT]).get(ROOT)
     used = amounts_in(root.allocation) if root is not None else {}
     names = sorted(kinds.names, key=lambda name: (not used.get(name), not have.get(name)))
     first = choice if choice in kinds.units else kinds.names[0]
-    return [first, *[name for name in names if name != first and have.get(name)][:2]]
+    return [first, *[name for name in names if name != first and have.get(name) and _matters(name, used)][:2]]
+
+
+def _matters(name: str, used: Amounts) -> bool:
+    return name == "memory" or bool(used.get(name))
 
 
 def _with_all_below(standing: Standings, path: str) -> Iterator[str]:

@@ -77,6 +77,7 @@ def test_stopping_a_job_names_its_tasks_asks_for_a_reason_and_says_what_became_o
     told = send(ui, csrf, do="stop", job="web", command_id=value(asked, "command_id"), instances="0-1")
     assert "stopping 3 instances" in told
     assert "DONE" in told
+    assert links(told, "Back to the job") == ["/ui/jobs/web"]
     [fact] = facts(ui, JobStopRequested)
     assert (fact.job_id, fact.reason, fact.first, fact.count) == ("web", "why not", b"\0\0\0\0", b"\2\0\0\0")
 

@@ -133,6 +133,7 @@ def test_a_task_has_its_runs_and_leads_to_its_output(ui):
     html = ui.page("/jobs/web/tasks/2")
     assert "Task 2 Failed" in text_of(html, "live_head")
     assert "failed 3 h1" in text_of(html, "run-1")
+    assert re.search(r"\d+ d ago", text_of(html, "run-1")), "an age, the time is its title"
     assert 'data-output="/v1/jobs/web/tasks/2/log?stream=stderr&amp;run=1"' in html
     assert ui.client.get("/v1/jobs/web/tasks/2/log?stream=stdout&run=1").text == "hello\n"
     assert "none yet" in text_of(ui.page("/jobs/web/tasks/4"), "live_facts")
@@ -167,6 +168,12 @@ def test_the_history_is_told_newest_first_without_gaps(ui, monkeypatch):
     told = ui.get("/v1/jobs/web/history")["events"]
     assert seen == [f"{event['position']}-{event['index'] or 0}" for event in reversed(told)]
     assert len(told) > 5
+
+
+def test_a_page_that_isnt_there_is_told_with_where_to_look(ui):
+    html = ui.page("/nope", 404)
+    assert "No such page" in html
+    assert "There is no page /ui/nope. Find, above, looks for jobs, pools and hosts." in html
 
 
 def test_a_job_that_nobody_knows_says_what_to_do(ui):

@@ -8,8 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from events.codes import Outcome
 from projections.ui.pages.jobs import SHOWN
-from tests.helpers.written_cell import held
+from tests.helpers.written_cell import ended, held
 from tests.projections.queries.test_job_list import fill
 from tests.projections.ui.views import Pages, links, pages, text_of
 
@@ -47,6 +48,15 @@ def test_a_job_that_waits_says_why_and_who_can_act(ui):
     for each in ("Running", "LIMIT_REACHED", "pool owner", "would exceed the limit of pool /p", "/p", "maps", "7"):
         assert each in row
     assert "of 3" in row
+
+
+def test_a_job_that_is_over_says_how_much_of_it_is_done(ui):
+    ui.cell.accept("night", instances=2)
+    ui.cell.run("night", (0, 1))
+    ui.cell.decide("lifecycle", ended("night", (0, 1), Outcome.SUCCEEDED))
+    ui.cell.changed("SUCCEEDED", "night")
+    ui.fold()
+    assert "2 of 2 done" in text_of(ui.page("/jobs"), "job-0-night")
 
 
 @pytest.mark.parametrize(
