@@ -27,6 +27,7 @@ from paceline.client.json_type import Json
 from paceline.client.models import (
     Answer,
     Diff,
+    Entered,
     Job,
     JobAnswer,
     JobCheck,
@@ -116,6 +117,8 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "POST /v1/pool-plans": {"200": (PoolPlans,)},
     "PUT /v1/secrets/{name}": {"200": (SecretVersion,)},
     "DELETE /v1/secrets/{name}": {"200": (SecretsDeleted,)},
+    "POST /v1/jobs/{job_id}/tasks/{instance}/execs": {"201": (Entered,)},
+    "POST /v1/jobs/{job_id}/tasks/{instance}/execs/{exec_id}/in": {"204": ()},
     "POST /v1/rounds/{machine}/{number}/replays": {"200": (RoundReplay,), "202": (RoundReplay,)},
 }
 """By method and path the types of answers to writes and dry runs that differ from those to commands."""
@@ -139,10 +142,12 @@ def describe(paths: Mapping[str, Mapping[str, Any]], components: Json) -> None:
     for path, methods in paths.items():
         for method in sorted(methods.keys() & {"delete", "patch", "post", "put"}):
             for status, kinds in of_write(method.upper(), path).items():
+                answer = methods[method]["responses"].setdefault(status, {"description": ""})
+                if not kinds:
+                    continue
                 schemas, types = _schemas(kinds)
                 components.update(types)
                 schema = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
-                answer = methods[method]["responses"].setdefault(status, {"description": "Decided."})
                 answer["content"] = {"application/json": {"schema": schema}}
 
 

@@ -4,18 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Depends, FastAPI
-from pydantic import BaseModel
 
 from events.bounds import ALARM_UNREAD_MS
 from events.log.port import Log
-from events.spec.job import JobSpec
-from events.spec.pool import PoolSpec
-from events.spec.settings import CellSpec
 from paceline.client.cell_models import ServedCell
-from paceline.client.json_type import Json
 from paceline.client.proof import Proving
 from projections.api import (
-    answers,
     causes,
     execs,
     hosts,
@@ -37,7 +31,7 @@ from projections.api import (
 from projections.api import (
     secrets as secret_routes,
 )
-from projections.api.as_of import AsOf, describe
+from projections.api.as_of import AsOf
 from projections.api.context import (
     AskHost,
     Context,
@@ -50,6 +44,7 @@ from projections.api.context import (
     TaskLog,
     own_cell,
 )
+from projections.api.description import install_description
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
@@ -59,16 +54,6 @@ from projections.api.problems import PROBLEMS
 from projections.views.reader import Views
 
 STREAMS_MAX = 64
-_REF = "#/components/schemas/{model}"
-_BODIES: tuple[tuple[str, str, list[type[BaseModel]]], ...] = (
-    ("/v1/jobs", "post", [JobSpec]),
-    ("/v1/job-batches", "post", [job_batches.JobsToSubmit]),
-    ("/v1/job-plans", "post", [JobSpec, job_plans.JobsToPlan]),
-    ("/v1/pools/{path}", "put", [PoolSpec]),
-    ("/v1/pools/{path}", "patch", [PoolSpec]),
-    ("/v1/cell/settings", "patch", [CellSpec]),
-)
-"""Bodies that handlers take as they come."""
 
 
 def create_app(
@@ -147,7 +132,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     if gateway is not None:
         app.include_router(gateway)
     install(app)
-    _describe(app)
+    install_description(app)
     return app
 
 
@@ -163,29 +148,3 @@ def add_past(
     app.add_middleware(AsOf, moments=app.state.moments, app_of=app_of, token=guards["token"])
     app.add_middleware(Guards, **guards)
     app.add_middleware(Proving, token=guards["token"])
-
-
-def _describe(app: FastAPI) -> None:
-    """Puts into the description what handlers don't show: the types of answers, specs, which they take as they come, to
-    tell all problems by pointer, and the moment, which is found before them.
-    """
-    plain = app.openapi
-
-    def described() -> Json:
-        fresh = app.openapi_schema is None
-        schema = plain()
-        if fresh:
-            describe(schema["paths"])
-            parts = schema.setdefault("components", {}).setdefault("schemas", {})
-            answers.describe(schema["paths"], parts)
-            for path, method, models in _BODIES:
-                for model in models:
-                    spec = model.model_json_schema(ref_template=_REF)
-                    parts.update(spec.pop("$defs", {}))
-                    parts[model.__name__] = spec
-                one_of = [{"$ref": _REF.format(model=model.__name__)} for model in models]
-                body = schema["paths"][path][method]["requestBody"]
-                body["content"]["application/json"]["schema"] = one_of[0] if len(one_of) == 1 else {"oneOf": one_of}
-        return schema
-
-    app.openapi = described  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import msgspec
 
 from projections.api.answers import ANSWERS, WRITES, of_write
+from tools.openapi import kept
 
 _REST = ("subject", "path")
 """Parameters that take the rest of a path."""
@@ -16,6 +17,8 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{(\w+)\}", lambda name: ".*" if name[1] in _REST else "[^/]+", path))
 
 
+_DESCRIPTION = kept()
+_PATHS = {path: _pattern(path) for path in _DESCRIPTION["paths"]}
 _READS = [(_pattern(path), kind) for path, kind in ANSWERS.items()]
 _WRITES = [_pattern(each) for each in WRITES]
 
@@ -44,3 +47,23 @@ def _is(kind: Any, answer: Any) -> bool:
         return bool(msgspec.to_builtins(msgspec.convert(answer, kind)) == answer)
     except msgspec.ValidationError:
         return False
+
+
+def must_be_declared(method: str, path: str, answer: Any) -> None:
+    """Fails where a status of an answer, or what it is of, isn't in the description of its route."""
+    plain = unquote(path.partition("?")[0])
+    names = [name for name, pattern in _PATHS.items() if pattern.fullmatch(plain)]
+    if not names or method == "HEAD":
+        return
+    name = plain if plain in names else max(names, key=lambda each: each.count("/"))
+    responses = _DESCRIPTION["paths"][name].get(method.lower(), {}).get("responses")
+    if responses is None:
+        return
+    status = str(answer.status_code)
+    assert status in responses, f"{method} {path}: {status} is not declared: {answer.text[:300]}"
+    if "$ref" not in responses[status]:
+        kinds = responses[status].get("content", {})
+        kind = answer.headers.get("content-type", "").partition(";")[0]
+        assert kind in kinds or not (kind or kinds), (
+            f"{method} {path}: {status} is declared as {list(kinds)}, is {kind}"
+        )

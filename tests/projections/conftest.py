@@ -17,7 +17,7 @@ from paceline.client.output_ask import OutputAsk
 from projections.api.app import create_app
 from projections.views.cache import Rows
 from projections.views.projector import Projector
-from tests.helpers.answer_types import must_conform
+from tests.helpers.answer_types import must_be_declared, must_conform
 from tests.helpers.written_cell import Cell
 
 TOKEN = "secret"
@@ -39,6 +39,7 @@ class CheckedClient(TestClient):
 
     def request(self, method: str, url: Any, **more: Any) -> Any:
         answer = super().request(method, url, **more)
+        must_be_declared(method, str(url), answer)
         if answer.status_code in (200, 201, 202) and answer.headers.get("content-type") == "application/json":
             must_conform(method, str(url), str(answer.status_code), answer.json())
         return answer

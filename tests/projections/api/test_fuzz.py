@@ -16,6 +16,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
+    response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -36,7 +37,12 @@ FUZZ = settings(
     phases=(Phase.explicit, Phase.generate) if ALL else (Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )
-CONFORMS = [status_code_conformance, content_type_conformance, response_schema_conformance]
+CONFORMS = [
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
 
 
 class Site:
