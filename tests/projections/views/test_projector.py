@@ -66,7 +66,7 @@ def cell() -> Cell:
 
 
 def fold(cell: Cell, folder: Path) -> dict[str, list]:
-    """The rows as dicts by table."""
+    """The rows as dicts by table; of histories those of jobs."""
     live = Projector(cell.log, folder)
     while live.step():
         pass
@@ -76,6 +76,7 @@ def fold(cell: Cell, folder: Path) -> dict[str, list]:
     assert rows == again
     names = {table.name: [column.name for column in table.columns] for table in tables.metadata.sorted_tables}
     names["history"] = list(HISTORY)
+    rows["history"] = [row for row in rows["history"] if not row[0].startswith("/")]
     return {name: [dict(zip(names[name], row, strict=True)) for row in held] for name, held in rows.items()}
 
 
