@@ -142,6 +142,12 @@ def answers(form: str, count: int) -> Iterator[Callable[[Any, str, str], None]]:
 
 def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = DEFAULT_TABLE) -> None:
     """Prints a table; nothing is cut, absent values are `-`."""
+    for line in table_lines(rows, columns, shape):
+        click.echo(line, color=True)
+
+
+def table_lines(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = DEFAULT_TABLE) -> list[str]:
+    """The lines of a table, in colours on a terminal."""
     if shape.sort:
         by = _column(columns, shape.sort.removeprefix("-"), "--sort")
         rows = sorted(rows, key=lambda row: _order(by, row), reverse=shape.sort.startswith("-"))
@@ -152,6 +158,7 @@ def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = 
     rows_of_text = [[column.title for column in columns]] * shape.header + cells
     widths = [max(map(_width, each)) for each in zip(*rows_of_text, strict=True)]
     coloured = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    out = []
     for place, line in enumerate(rows_of_text):
         title = shape.header and place == 0
         parts = []
@@ -160,7 +167,8 @@ def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = 
             text = f"\x1b[{style}m{cell}\x1b[0m" if coloured and style else cell
             blank = " " * (width - _width(cell))
             parts.append(blank + text if column.right else text + blank)
-        click.echo("  ".join(parts).rstrip(), color=True)
+        out.append("  ".join(parts).rstrip())
+    return out
 
 
 def _width(text: str) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from paceline.client.errors import NotFound, TimedOut, Unavailable, Unreachable
+from paceline.client.errors import NotFound, PacelineError, TimedOut, Unavailable, Unreachable
 from paceline.client.models import ENDED, KILLED, RUNNING, SUCCEEDED, Job
+from paceline.client.patience import Patience
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.output import COLOURS, console, live, note, plain, show, timed
 
@@ -122,12 +123,13 @@ def wait_for(
 ) -> dict[str, Job]:
     """Waits until no job can get nearer to the goal, and returns them. Raises `TimedOut`.
 
-    A cell that goes away while jobs are waited for is waited for too; one that was never there is `Unreachable`.
+    A cell that goes away while jobs are waited for is waited for too, for a minute; after that, or if it was never
+    there, it is `Unreachable`.
     """
     jobs = {job_id: client.job(job_id) for job_id in job_ids}
     deadline = None if timeout is None else time.monotonic() + timeout
     display = display or progress()
-    pause, silent_since = FIRST_ASK_S, 0.0
+    pause, patience, noted = FIRST_ASK_S, Patience(client.patience), False
     try:
         while True:
             display.show(jobs)
@@ -142,9 +144,13 @@ def wait_for(
             pause = min(SLOWEST_ASK_S, pause * 1.3)
             try:
                 jobs |= {job_id: client.job(job_id) for job_id in waiting}
-                silent_since = 0.0
-            except (Unreachable, Unavailable):
-                silent_since = _silence(silent_since)
+                patience.answered()
+                noted = False
+            except PacelineError as error:
+                patience.missed(error)
+                if not noted and patience.silent_s > SILENCE_NOTE_S:
+                    note("the cell does not answer; waiting for it")
+                    noted = True
     finally:
         display.close()
 
@@ -186,16 +192,6 @@ def counts(job: Job) -> str:
     names = {"backoff": "waiting their turn"} if reason and reason["code"] == IN_ORDER else {}
     parts += [f"{count} {names.get(state, state)}" for state, count in tasks.items() if count and state != "succeeded"]
     return " · ".join(parts)
-
-
-def _silence(since: float) -> float:
-    """Says once that the cell is away; returns since when, -1 once it was said."""
-    if since == 0.0:
-        return time.monotonic()
-    if since > 0 and time.monotonic() - since > SILENCE_NOTE_S:
-        note("the cell does not answer; waiting for it")
-        return -1.0
-    return since
 
 
 def _bars(jobs: Iterable[Job]) -> "Table":

@@ -1,10 +1,10 @@
 """Waiting for updates of jobs: a line on stderr for each change, until all have ended."""
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from paceline.client.errors import TimedOut, Unavailable, Unreachable
+from paceline.client.errors import PacelineError, TimedOut
+from paceline.client.patience import Patience
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.output import note
 
@@ -18,11 +18,14 @@ def wait_for_updates(client: "Client", numbers: dict[str, int], timeout: float |
     deadline = None if timeout is None else time.monotonic() + timeout
     lines: dict[str, str] = {}
     updates: dict[str, Update] = {}
-    pause = FIRST_ASK_S
+    pause, patience = FIRST_ASK_S, Patience(client.patience, "the update goes on")
     try:
         while open_ := [job_id for job_id in numbers if job_id not in updates or not updates[job_id]["ended_at"]]:
-            with suppress(Unreachable, Unavailable):  # the update goes on without us
+            try:
                 updates |= {job_id: client.update(job_id, numbers[job_id]) for job_id in open_}
+                patience.answered()
+            except PacelineError as error:
+                patience.missed(error)
             for job_id, update in updates.items():
                 if lines.get(job_id) != (line := f"{job_id}  {progress_of(update)}"):
                     lines[job_id] = line

@@ -23,6 +23,7 @@ from paceline.client.errors import (
     WrongToken,
 )
 from paceline.client.json_type import Json
+from paceline.client.patience import PATIENCE_S
 from paceline.client.plain_http import FAULTS, PlainHttp, PlainResponse
 from paceline.client.proof import Unproven, UnprovenOther
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 15.0
 """Seconds that an answer may take, beyond the time for which it was asked to wait."""
-STREAM_SILENCE_S = 60.0
 PAGE = 500
 PAGES_MAX = 1000
 """The most items that a page of a list may have."""
@@ -53,6 +53,7 @@ class Requests:
         cell: int | None = None,
         at: str | None = None,
         on_making: OnMaking = lambda done, of: None,
+        patience: float = PATIENCE_S,
     ) -> None:
         proven = None
         if not server:
@@ -74,6 +75,8 @@ class Requests:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         headers |= headers_of(self.user)
         self._timeout = timeout
+        self.patience = patience
+        """Seconds for which a cell that is away is waited for by what follows or waits."""
         self._written: dict[str, int] = {}
         self._on_making = on_making
         self.moment = ""
@@ -115,7 +118,14 @@ class Requests:
             self._http.close()
 
     def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Json:
-        return cast(Json, self._send("GET", path, params=without_none(params or {})).json())
+        return cast(Json, self._body(self._send("GET", path, params=without_none(params or {}))))
+
+    def _body(self, response: "PlainResponse | httpx2.Response") -> Any:
+        """The JSON of an answer. One that something between ended early is none, however cleanly that was done."""
+        try:
+            return response.json()
+        except ValueError as error:
+            raise Unreachable(f"The answer of the cell at {self.server} was cut; trying again is safe.") from error
 
     def _all(self, path: str, name: str, params: Mapping[str, Any]) -> Iterator[Any]:
         token = None
@@ -139,7 +149,7 @@ class Requests:
         options = json_body(body)
         options["headers"] |= headers or {}
         response = self._send(method, path, wait, params=params, **options)
-        answer = response.json()
+        answer = self._body(response)
         self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
         return answer
 

@@ -1,17 +1,16 @@
 """The typed, synchronous client of the API. The command line uses nothing else to reach a cell."""
 
 import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from paceline.client.api_requests import PAGE, PAGES_MAX, error_of, json_body, new_id
+from paceline.client.api_requests import PAGE, PAGES_MAX, json_body, new_id
 from paceline.client.checked_values import path_of, pool_path
 from paceline.client.errors import NotFound
+from paceline.client.events import EventRequests
 from paceline.client.jobs import PLAN_S, JobRequests
 from paceline.client.json_type import Json
-from paceline.client.lines import Lines
-from paceline.client.models import Answer, HistoryEntry, StreamEvent, Task
+from paceline.client.models import Answer, HistoryEntry, Task
 from paceline.client.output import OutputRequests
 from paceline.client.plain_http import FAULTS
 
@@ -31,10 +30,8 @@ if TYPE_CHECKING:
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
     from paceline.client.usage_models import HostUsage, UsageSums
 
-STREAM_SILENCE_S = 60.0
 
-
-class Client(JobRequests, OutputRequests):
+class Client(JobRequests, OutputRequests, EventRequests):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.
@@ -228,21 +225,6 @@ class Client(JobRequests, OutputRequests):
         """The causes of the record at a position, or of a job's headline."""
         return cast("Causes", self._get(path_of("causes", *subject.split("/"))))
 
-    def events(self, after: str | None = None) -> Iterator[StreamEvent]:
-        """The stream of events, from now or after the event with that id; ends when the cell ends it."""
-        import httpx2
-
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after else {})
-        timeout = httpx2.Timeout(self._timeout, read=STREAM_SILENCE_S)
-        try:
-            with self._http.stream("GET", "/v1/events", headers=headers, timeout=timeout) as response:
-                if response.is_error:
-                    response.read()
-                    raise error_of(response)
-                yield from _stream(response.iter_bytes())
-        except httpx2.TransportError as error:
-            raise self._unreachable(error) from error
-
     def cell(self) -> "CellInfo":
         """The cell: its number, log and address, and where each machine stands."""
         return cast("CellInfo", self._get("/v1/cell"))
@@ -289,22 +271,3 @@ def _tag(position: str) -> str:
 def _because(reason: str) -> dict[str, str]:
     """The parameter of a reason that was given; it is recorded in the log."""
     return {"reason": reason} if reason else {}
-
-
-def _stream(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:
-    """The events of a `text/event-stream`."""
-    last, kind, data = "", "message", list[str]()
-    lines = Lines()
-    for line in (each.decode().removesuffix("\r") for chunk in chunks for each in lines.feed(chunk)):
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if not line:
-            if data:
-                yield StreamEvent(last, kind, json.loads("\n".join(data)))
-            kind, data = "message", []
-        elif name == "data":
-            data.append(value)
-        elif name == "id":
-            last = value
-        elif name == "event":
-            kind = value

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Unpack, cast
 
 from paceline.client.api_requests import (
@@ -18,7 +17,7 @@ from paceline.client.api_requests import (
 )
 from paceline.client.batch_models import BatchedJob, JobBatch
 from paceline.client.checked_values import path_of
-from paceline.client.errors import Refused, TimedOut, Unavailable, Unreachable
+from paceline.client.errors import PacelineError, Refused, TimedOut
 from paceline.client.exec_frames import Frame, FrameReader
 from paceline.client.explanation_models import Explanation
 from paceline.client.json_type import Json
@@ -40,6 +39,7 @@ from paceline.client.models import (
     Version,
 )
 from paceline.client.page_models import JobsPage, TasksPage
+from paceline.client.patience import Patience
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.client.placement_models import TaskPlacement
 from paceline.client.plan_models import JobPlan, JobPlans
@@ -114,10 +114,16 @@ class JobRequests(Requests):
         return cast(JobUsage, self._get(path_of("jobs", job_id, "usage")))
 
     def wait(self, job_id: str, timeout: float | None = None) -> Job:
-        """The job once it has ended, however that was. A cell that goes away meanwhile is waited for. Raises `TimedOut`
-        after so many seconds: the job goes on.
+        """The job once it has ended, however that was.
+
+            job = client.wait("tiles", timeout=600)
+            print(job["state"], job["tasks"])
+
+        A cell that goes away meanwhile is waited for, by default for a minute; then it raises `Unreachable`, and
+        `TimedOut` after `timeout` seconds: in both cases the job goes on.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        patience = Patience(self.patience)
         job, pause = self.job(job_id), FIRST_ASK_S
         while job["state"] not in ENDED:
             rest_s = pause if deadline is None else deadline - time.monotonic()
@@ -125,8 +131,11 @@ class JobRequests(Requests):
                 raise TimedOut(f"job {job_id} is {job['state']} after {timeout:g} s; the wait ended, the job goes on.")
             time.sleep(min(pause, rest_s))
             pause = min(SLOWEST_ASK_S, pause * 1.3)
-            with suppress(Unreachable, Unavailable):
+            try:
                 job = self.job(job_id)
+                patience.answered()
+            except PacelineError as error:
+                patience.missed(error)
         return job
 
     def check_job(self, spec: Mapping[str, Any]) -> Job | JobCheck:

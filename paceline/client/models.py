@@ -360,6 +360,10 @@ class Output(NamedTuple):
     run: int = -1
 
 
+BOOKMARK, GONE = "bookmark", "gone"
+"""Events that tell of none: how far a stream is; that the log no longer holds what comes next."""
+
+
 class StreamEvent(NamedTuple):
     """An event of the stream; `id` is its position, to go on after."""
 

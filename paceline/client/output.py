@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from paceline.client.api_requests import Requests, without_none
 from paceline.client.checked_values import path_of
-from paceline.client.errors import ApiError, NotAuthorised, PacelineError, Unreachable, WrongToken
+from paceline.client.errors import PacelineError, Unreachable
 from paceline.client.models import Output
+from paceline.client.patience import AGAIN_S, Patience
 
 STREAMS = ("stdout", "stderr")
 WAIT_S = 20.0
@@ -15,9 +16,6 @@ WAIT_S = 20.0
 LINE_S = 0.2
 """So long the rest of a line is waited for."""
 LINE_BYTES_MAX = 65_536
-PATIENCE_S = 60.0
-"""So long a cell that is away is asked again and again."""
-AGAIN_S = 0.5
 TAIL_BYTES = 16_384
 END = (1 << 63) - 1
 NO_OUTPUT = "NO_OUTPUT"
@@ -165,8 +163,9 @@ class _Reading:
         self._of = job_id, instance
         self._run = run
         self._streams = [_Stream(name, offsets.get(name, 0)) for name in streams]
-        self._heard_s: float | None = None
-        """When there was an answer last."""
+        self._is_heard = False
+        """Whether there was an answer once."""
+        self._patience = Patience(client.patience, codes=(NO_OUTPUT,))
         self._lost = 0
 
     def read(self) -> Iterator[OutputPiece]:
@@ -216,19 +215,12 @@ class _Reading:
             try:
                 page = self._ask(stream, wait, others[0].offset if wait and others else None)
             except PacelineError as error:
-                if self._heard_s is None or not _passes(error):
+                if not self._is_heard:
                     raise
-                if time.monotonic() - self._heard_s > PATIENCE_S:
-                    raise Unreachable(f"{error}\nNothing was heard for {PATIENCE_S:g} s; the job goes on.") from error
-                time.sleep(AGAIN_S)
+                self._patience.missed(error)
+                time.sleep(min(AGAIN_S, self._client.patience))
                 wait = 0.0
             else:
-                self._heard_s = time.monotonic()
+                self._is_heard = True
+                self._patience.answered()
                 return page
-
-
-def _passes(error: PacelineError) -> bool:
-    """Whether asking again may help: the cell is away, its host is, or it has too much to do."""
-    if isinstance(error, ApiError):
-        return error.status >= 500 or error.code == NO_OUTPUT or error.status == 429
-    return isinstance(error, Unreachable) and not isinstance(error, WrongToken | NotAuthorised)

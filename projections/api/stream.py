@@ -210,18 +210,16 @@ async def _follow(
     context: Context, streams: Streams, tail: Tail, batch: list[StreamedEvent], writer: _Writer
 ) -> AsyncIterator[bytes]:
     yield writer.head
-    before = ""
     while True:
         version = context.views.version
         for event in batch:
             yield writer.event(event)
-        if not batch and tail.cursor == before:
+        if tail.is_idle:
             look_at = time.monotonic() + LOOK_S
             while context.views.version == version and time.monotonic() < look_at:
                 await asyncio.sleep(PAUSE_S)
         if text := writer.idle(tail.cursor):
             yield text
-        before = tail.cursor
         try:
             batch = await streams.read(tail.batch)
         except LogGap:

@@ -68,6 +68,8 @@ class Tail:
         self._views = views
         self._log = log
         self._criteria = criteria
+        self.is_idle = False
+        """Whether the last batch had nothing to read, nor to give or to pass over."""
         self._passed = dict.fromkeys(criteria.job_ids if criteria else ())
         self._part = ("", 0)
         if cursor == START:
@@ -91,7 +93,7 @@ class Tail:
 
     def batch(self) -> list[StreamedEvent]:
         """The next events, none where there are none yet, or where a filter passes over all that was read."""
-        self._fill()
+        self.is_idle = not self._fill()
         out: list[_Read] = []
         with self._views.read() as connection:
             ends = folded(connection)
@@ -107,6 +109,7 @@ class Tail:
             if BY_NAME[topic].machine is None or record.offset in depths[topic]:
                 out += self._events(record)
             self.positions[topic] = record.offset + 1
+            self.is_idle = False
         if self._criteria is None:
             return [_streamed(each) for each in out]
         return list(self._filtered(self._criteria, out)) if out else []
@@ -133,8 +136,11 @@ class Tail:
         while len(self._passed) > KNOWN_MAX:
             del self._passed[next(iter(self._passed))]
 
-    def _fill(self) -> None:
-        """Reads on. Where enough of a topic waits, only the others are read, so that little is held."""
+    def _fill(self) -> bool:
+        """Reads on, and says whether there was something. Where enough of a topic waits, only the others are read, so
+        that little is held.
+        """
+        before = sum(self._read.values())
         for _ in range(-(-BATCH // POLLED)):
             topics = tuple(
                 topic for topic, waiting in self._waiting.items() if len(waiting) < BATCH and self._held[topic] < BYTES
@@ -150,7 +156,8 @@ class Tail:
             for topic in topics:
                 self._read[topic] = self._reader.position(topic)
             if not found:
-                return
+                break
+        return sum(self._read.values()) > before
 
     def close(self) -> None:
         """Gives back the reader."""

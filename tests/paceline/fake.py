@@ -79,15 +79,23 @@ class FakeCell:
 @contextmanager
 def running(cell: FakeCell) -> Iterator[FakeCell]:
     app = Starlette(routes=[Route("/{path:path}", cell.serve, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])])
-    config = uvicorn.Config(Proving(app, OF_FOLDER), host="127.0.0.1", port=0, log_level="error", lifespan="off")
+    with served(Proving(app, OF_FOLDER)) as cell.address:
+        yield cell
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    """Serves an app over HTTP, and gives its address."""
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     socket = config.bind_socket()
     socket.listen()  # who comes before the server does waits
-    cell.address = f"127.0.0.1:{socket.getsockname()[1]}"
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()
     try:
-        yield cell
+        yield f"127.0.0.1:{socket.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()

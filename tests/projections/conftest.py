@@ -69,7 +69,7 @@ class Plans:
 class Api:
     """The API of a cell written by hand; `fold` brings the views to the end of the log."""
 
-    def __init__(self, folder: Path, number: int = 0) -> None:
+    def __init__(self, folder: Path, number: int = 0, streams_max: int = 2) -> None:
         self.cell = Cell(number=number)
         self.projector = Projector(self.cell.log, folder)
         self.asked: list[tuple[Any, ...]] = []
@@ -82,7 +82,7 @@ class Api:
             listen=LISTEN,
             cell_info=lambda: {"cell": number},
             task_log=self.task_log,
-            streams_max=2,
+            streams_max=streams_max,
             plans=self.plans,
         )
         self.client = CheckedClient(

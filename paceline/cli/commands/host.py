@@ -25,6 +25,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.histories import show_history
 from paceline.cli.commands.top import host_top
+from paceline.cli.commands.watch import host_watch
 from paceline.cli.groups import CommandGroup
 from paceline.output import (
     Column,
@@ -54,6 +55,7 @@ def host() -> None:
 
 
 host.add_command(host_top)
+host.add_command(host_watch)
 
 
 @host.command(epilog=examples("paceline host history worker-7", "paceline host history worker-7 --utc -o json"))

@@ -16,6 +16,7 @@ from paceline.cli.commands import (
     job_submit,
     job_update,
     top,
+    watch,
 )
 from paceline.cli.commands.common import (
     Paging,
@@ -65,6 +66,7 @@ for _command in (
     job_placement.placement,
     job_spec.spec,
     top.job_top,
+    watch.job_watch,
     *(job_update.update, job_update.rollback, job_update.versions, job_update.diff, job_update.updates),
     *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),
     *(job_output.logs, job_output.attach, job_exec.exec_, job_exec.cp, job_exec.port_forward),

@@ -28,6 +28,7 @@ from paceline.cli.commands.pool_views import (
     print_queue,
     print_tree,
 )
+from paceline.cli.commands.watch import pool_watch
 from paceline.cli.groups import CommandGroup
 from paceline.output import TableOptions, answers, note, say, show, table
 
@@ -43,6 +44,9 @@ PATH = click.argument("path", shell_complete=complete("pool"))
 @click.group(cls=CommandGroup)
 def pool() -> None:
     """Define and inspect pools."""
+
+
+pool.add_command(pool_watch)
 
 
 @pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))

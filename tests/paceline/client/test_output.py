@@ -89,8 +89,8 @@ def test_a_follower_waits_for_a_cell_that_is_away(cell, client):
     assert [piece.data for piece in followed(client)] == [b"one\n", b"two\n"]
 
 
-def test_a_follower_that_hears_nothing_for_long_says_that_the_job_goes_on(cell, client, monkeypatch):
-    monkeypatch.setattr(output, "PATIENCE_S", 0.2)
+def test_a_follower_that_hears_nothing_for_long_says_that_the_job_goes_on(cell, client):
+    client.patience = 0.2
     page(cell, b"one\n", 0, 4)
     cell.problem("GET", PATH, 404, "NO_OUTPUT", "host h1 is not connected")
     pieces = client.read_output("a", 0, follow=True)

@@ -68,11 +68,10 @@ def heard(api: Api, query: str = "", cursor: str = START) -> list[StreamedEvent]
 
 
 def read_on(tail: Tail) -> Iterator[StreamedEvent]:
-    """To the end: several readings may give nothing before the next event is known."""
-    idle, before = 0, ""
-    while idle < 5:
+    """To the end."""
+    yield from tail.batch()
+    while not tail.is_idle:
         yield from tail.batch()
-        idle, before = (idle + 1 if before == tail.cursor else 0), tail.cursor
 
 
 def named(events: list[StreamedEvent], kind: str = "jobs") -> set[str]:
