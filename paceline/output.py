@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,8 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+CELL_MIN = 12
+"""A cell isn't shortened to less than this, for want of room."""
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 AS_OF = "paceline.as_of"
 
@@ -141,7 +144,9 @@ def answers(form: str, count: int) -> Iterator[Callable[[Any, str, str], None]]:
 
 
 def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = DEFAULT_TABLE) -> None:
-    """Prints a table; nothing is cut, absent values are `-`."""
+    """Prints a table, absent values as `-`. Nothing is cut, but on a terminal that is too narrow for it the longest
+    cells are shortened in their middle.
+    """
     for line in table_lines(rows, columns, shape):
         click.echo(line, color=True)
 
@@ -156,6 +161,8 @@ def table_lines(rows: Iterable[Any], columns: Sequence[Column], shape: TableOpti
     ]
     cells = [[_text(column.cell(row)) for column in columns] for row in rows]
     rows_of_text = [[column.title for column in columns]] * shape.header + cells
+    if sys.stdout.isatty():
+        rows_of_text = fitted(rows_of_text, shutil.get_terminal_size().columns)
     widths = [max(map(_width, each)) for each in zip(*rows_of_text, strict=True)]
     coloured = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
     out = []
@@ -169,6 +176,23 @@ def table_lines(rows: Iterable[Any], columns: Sequence[Column], shape: TableOpti
             parts.append(blank + text if column.right else text + blank)
         out.append("  ".join(parts).rstrip())
     return out
+
+
+def fitted(rows: list[list[str]], width: int) -> list[list[str]]:
+    """Rows that fit into so many columns of a terminal, as far as cells of `CELL_MIN` allow: `tiles-20…-1f0c`."""
+    widths = [max(map(_width, each)) for each in zip(*rows, strict=True)]
+    over = sum(widths) + 2 * (len(widths) - 1) - width
+    while over > 0 and max(widths) > CELL_MIN:
+        widths[widths.index(max(widths))] -= 1
+        over -= 1
+    return [[_shortened(cell, most) for cell, most in zip(row, widths, strict=True)] for row in rows]
+
+
+def _shortened(cell: str, most: int) -> str:
+    if _width(cell) <= most:
+        return cell
+    begin, end = most // 2, (most - 1) // 2
+    return f"{cell[:begin]}…{cell[len(cell) - end :]}"
 
 
 def _width(text: str) -> int:

@@ -1,5 +1,6 @@
 """`paceline pool`: define and look at pools."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -215,7 +216,7 @@ def _below(client: "Client", queue: "Queue") -> "list[Pool]":
 def explain(client: "Client", path: str, form: str) -> None:
     """Explain a pool's entitlement, line by line from the capacity of the cell down."""
     body = client.entitlement(path)
-    show(form, body, [body["path"]], lambda: print_entitlement(body))
+    show(form, body, [body["path"]], lambda: print_entitlement(body, partial(client.pool, path)))
 
 
 @pool.command(epilog=examples("paceline pool close /maps/tiles"))

@@ -235,17 +235,27 @@ def _waiting(pool: "Pool") -> int:
     return sum(line["tasks"] for line in pool["queue"].values()) + sum(pool["waiting_for_place"].values())
 
 
-def print_entitlement(body: "Entitlement") -> None:
-    """Prints what a pool may use, holds and wants, and why."""
-    say(f"pool {body['path']} may use {words(body['entitlement'])}")
-    say(f"  holds    {words(body['allocation'])}")
-    say(f"  demands  {words(body['demand'])}")
+def print_entitlement(body: "Entitlement", pool: "Callable[[], Pool]") -> None:
+    """Prints what a pool may use, holds and wants, and why. `pool` is asked where it wants nothing."""
+    uses = any((body["entitlement"], body["allocation"], body["demand"]))
+    if not uses and body["path"] != "/":
+        reserved = words(pool()["reservation"])
+        own = f"its reservation is {reserved}" if reserved != "-" else "nothing is reserved for it"
+        say(f"pool {body['path']} asks for nothing now; {own}")
+    else:
+        say(f"pool {body['path']} may use {_some(body['entitlement'])}")
+        say(f"  holds    {_some(body['allocation'])}")
+        say(f"  demands  {_some(body['demand'])}")
     for name, lines in body["lines"].items():
         say(name)
         for line in lines:
             say(f"  {line}")
     if body["note"]:
         note(body["note"])
+
+
+def _some(amounts: "Mapping[str, object]") -> str:
+    return words(amounts) if amounts else "nothing"
 
 
 def print_plan(body: "PoolPlans") -> None:

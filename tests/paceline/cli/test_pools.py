@@ -133,6 +133,15 @@ cpu
     assert cli("pool", "explain", "/new")[2] == "it is being counted\n"
 
 
+def test_an_idle_pool_says_that_it_asks_for_nothing_and_what_is_reserved_for_it(cli, cell):
+    idle = {"path": "/a", "entitlement": {}, "demand": {}, "allocation": {}, "lines": {}, "note": None}
+    cell.answer("GET", "/v1/entitlements/a", idle)
+    cell.answer("GET", "/v1/pools/a", {**TREE["pools"][0], "path": "/a", "reservation": {"cpu": 0.5}})
+    cell.answer("GET", "/v1/pools/a", {**TREE["pools"][0], "path": "/a", "reservation": {}})
+    assert cli("pool", "explain", "/a")[1] == "pool /a asks for nothing now; its reservation is cpu 0.5\n"
+    assert cli("pool", "explain", "/a")[1] == "pool /a asks for nothing now; nothing is reserved for it\n"
+
+
 def test_a_pool_is_closed_and_opened(cli, cell):
     for _ in range(2):
         cell.answer("PATCH", "/v1/pools/maps/tiles", {"code": "DONE", "message": "", "position": "paceline.pools:3"})
