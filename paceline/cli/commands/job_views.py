@@ -325,8 +325,8 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
 
 def speaker(row: "HistoryEntry") -> str | None:
     """The speaker: a machine, a user by name, or whoever writes to a topic."""
-    if row["actor"] is not None:
-        return row["actor"]["name"]
+    if actor := row.get("actor"):
+        return actor["name"]
     return row["machine"] or SPEAKERS.get(row["position"].rpartition(":")[0])
 
 
