@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -78,6 +79,7 @@ class Requests:
         self.patience = patience
         """Seconds for which a cell that is away is waited for by what follows or waits."""
         self._written: dict[str, int] = {}
+        self._noting = threading.Lock()
         self._on_making = on_making
         self.moment = ""
         """The moment that the last answer showed, with its time; empty where it was the present."""
@@ -155,7 +157,7 @@ class Requests:
 
     def _send(self, method: str, path: str, wait: float = 0, **request_options: Any) -> PlainResponse:
         if method == "GET" and self._written:
-            at = ",".join(f"{topic}:{offset}" for topic, offset in self._written.items())
+            at = ",".join(f"{topic}:{offset}" for topic, offset in list(self._written.items()))
             request_options["headers"] = {"At-Least-Position": at}
         while True:
             try:
@@ -190,7 +192,8 @@ class Requests:
         for each in filter(None, position.split(",")):
             topic, _, offset = each.rpartition(":")
             topic = f"{topic}@{cell}" if cell else topic
-            self._written[topic] = max(self._written.get(topic, 0), int(offset))
+            with self._noting:
+                self._written[topic] = max(self._written.get(topic, 0), int(offset))
 
     def _unreachable(self, error: Exception) -> Unreachable | WrongToken:
         if isinstance(error, UnprovenOther):

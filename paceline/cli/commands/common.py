@@ -91,6 +91,8 @@ class Target(click.Path):
         return path
 
 
+FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+"""Files, folders or standard input; what is wrong with them is said when they are read."""
 FOLDER = click.Path(file_okay=False, writable=True, path_type=Path)
 """A folder to write to, there or not."""
 
@@ -333,9 +335,21 @@ def complete(kind: str) -> Callable[..., list[str]]:
     def completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         try:
             with client_of_context(ctx) as client:
+                if kind == "secret":
+                    return sorted({each["name"] for each in client.secrets() if each["name"].startswith(incomplete)})
                 return client.names(kind, incomplete)
         except Exception:  # a shell that waits for Tab must see nothing of our troubles
             return []
+
+    return completed
+
+
+def complete_file_or(kind: str) -> Callable[..., list[Any]]:
+    """A completion where either a name or a file stands: of names where some begin so, else of files."""
+    names = complete(kind)
+
+    def completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        return names(ctx, param, incomplete) or click.Path().shell_complete(ctx, param, incomplete)
 
     return completed
 

@@ -19,6 +19,7 @@ from paceline.cli.commands import (
     watch,
 )
 from paceline.cli.commands.common import (
+    FILES,
     Paging,
     Since,
     at_option,
@@ -102,7 +103,7 @@ def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | Non
     ),
 )
 @click.option("--state", help="Only jobs in these states, such as PENDING,RUNNING.")
-@click.option("--pool", help="Only jobs of this pool and of those below it.")
+@click.option("--pool", help="Only jobs of this pool and of those below it.", shell_complete=complete("pool"))
 @click.option("--owner", "owners", multiple=True, help="Only jobs of this owner; repeatable, any of them.")
 @click.option("--label", "labels", multiple=True, metavar="KEY:VALUE", help="Only jobs with this label; repeatable.")
 @click.option("--text", help="Only jobs with this in their id or their command.")
@@ -242,7 +243,7 @@ def schema() -> None:
 
 
 @job.command(epilog=examples("paceline job validate examples/jobs/", "cat job.yaml | paceline job validate -"))
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@FILES
 def validate(files: tuple[str, ...]) -> None:
     """Check job files without submitting anything; no cell is needed."""
     from paceline.job_files import read_jobs

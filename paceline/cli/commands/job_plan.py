@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.words import plural
-from paceline.cli.commands.common import cell_option, examples, output_option, pool_paths, with_client
+from paceline.cli.commands.common import FILES, cell_option, examples, output_option, pool_paths, with_client
 from paceline.output import Column, note, say, show, table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ DONE = (REFUSED, "REPEATED")
         "paceline job plan tiles.yaml", "paceline job plan first.yaml second.yaml", "paceline job plan web.yaml -o json"
     )
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@FILES
 @output_option
 @cell_option
 @with_client

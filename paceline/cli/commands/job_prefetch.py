@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.commands.common import DECIDED_S, cell_option, examples, output_option, pool_paths, with_client
+from paceline.cli.commands.common import (
+    DECIDED_S,
+    cell_option,
+    complete_file_or,
+    examples,
+    output_option,
+    pool_paths,
+    with_client,
+)
 from paceline.cli.commands.job_commands import refused, told
 from paceline.output import answers, note
 
@@ -14,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=examples("paceline job prefetch examples/image/web.yaml", "paceline job prefetch web"))
-@click.argument("targets", nargs=-1, required=True, metavar="FILE|ID...")
+@click.argument("targets", nargs=-1, required=True, metavar="FILE|ID...", shell_complete=complete_file_or("job"))
 @click.option("--reason", default="", help="Reason, recorded in the log.")
 @output_option
 @cell_option

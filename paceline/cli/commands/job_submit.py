@@ -9,7 +9,7 @@ import click
 
 from events.words import plural
 from paceline.cli.commands import job_plan
-from paceline.cli.commands.common import DECIDED_S, cell_option, examples, output_option, pool_paths, with_client
+from paceline.cli.commands.common import DECIDED_S, FILES, cell_option, examples, output_option, pool_paths, with_client
 from paceline.cli.commands.job_commands import TIMEOUT, check_timeout
 from paceline.cli.progress import wait_and_report
 from paceline.client.errors import PacelineError
@@ -50,7 +50,7 @@ class NotPlaced(PacelineError):
     cls=Submit,
     epilog=examples("paceline job submit examples/jobs/", "paceline job submit tiles.yaml --wait --timeout 10m"),
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@FILES
 @click.option(
     "--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs have ended, or reached =STATE."
 )

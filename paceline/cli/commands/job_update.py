@@ -12,7 +12,7 @@ from paceline.cli.commands.common import (
     Duration,
     at_option,
     cell_option,
-    complete,
+    complete_file_or,
     examples,
     list_options,
     output_option,
@@ -50,7 +50,7 @@ WAIT = click.option("--wait", "waits", is_flag=True, help="Wait until the update
         "paceline job update web --instances 5",
     )
 )
-@click.argument("name", metavar="FILE|ID", shell_complete=complete("job"))
+@click.argument("name", metavar="FILE|ID", shell_complete=complete_file_or("job"))
 @click.option("--instances", type=click.IntRange(1, INSTANCES_MAX), metavar="N", help="Number of instances.")
 @click.option("--batch", type=COUNT, metavar="N", help="Instances updated at a time; 0: all.")
 @click.option("--max-failures", type=COUNT, metavar="N", help="Fail when N instances have failed; 0: never.")

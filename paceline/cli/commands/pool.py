@@ -7,6 +7,7 @@ import click
 
 from paceline.cli.commands.common import (
     DECIDED_S,
+    FILES,
     Paging,
     at_option,
     cell_option,
@@ -34,11 +35,16 @@ from paceline.cli.groups import CommandGroup
 from paceline.output import TableOptions, answers, note, say, show, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paceline.client.client import Client
+    from paceline.client.errors import PacelineError
     from paceline.client.pool_models import Pool, Queue
     from paceline.job_files import PoolFile
 
 
+APPLIED_AT_ONCE = 8
+"""Requests that define pools, at one time."""
 PATH = click.argument("path", shell_complete=complete("pool"))
 
 
@@ -51,7 +57,7 @@ pool.add_command(pool_watch)
 
 
 @pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@FILES
 @click.option("--dry-run", is_flag=True, help="Only show what would change, be let in and be preempted.")
 @click.option(
     "--expected",
@@ -83,14 +89,45 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str
         return int(any(each["change"] == "refuse" for each in changes))
     if expected and expected != "*" and len(pools) > 1:
         raise click.BadParameter(f"the files have {len(pools)} pools, one is expected", param_hint="--expected")
-    positions = {each.path: _position(client, each.path) for each in pools}
+    done, error = _apply_all(client, pools, expected)
     with answers(form, len(pools)) as report:
         for each in pools:
-            answer, done = _apply(client, each, positions[each.path], expected)
-            report(answer, each.path, f"pool {each.path} {done}")
-            if answer.get("code") == "DONE" and answer.get("message"):
-                note(answer["message"])
+            if each.path in done:
+                answer, change = done[each.path]
+                report(answer, each.path, f"pool {each.path} {change}")
+                if answer.get("code") == "DONE" and answer.get("message"):
+                    note(answer["message"])
+        if error is not None:
+            raise error
     return 0
+
+
+def _apply_all(
+    client: "Client", pools: "Sequence[PoolFile]", expected: str | None
+) -> "tuple[dict[str, tuple[Any, str]], PacelineError | None]":
+    """Applies pools, all of a level at once and parents first, up to the first level where one is refused. Returns what
+    became of each, and why one was refused.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from paceline.client.errors import PacelineError
+
+    done: dict[str, tuple[Any, str]] = {}
+    with ThreadPoolExecutor(APPLIED_AT_ONCE) as threads:
+        paths = [each.path for each in pools]
+        positions = dict(zip(paths, threads.map(partial(_position, client), paths), strict=True))
+        for depth in sorted({each.path.count("/") for each in pools}):
+            level = [each for each in pools if each.path.count("/") == depth]
+            applied = [threads.submit(_apply, client, each, positions[each.path], expected) for each in level]
+            errors: list[PacelineError] = []
+            for each, future in zip(level, applied, strict=True):
+                try:
+                    done[each.path] = future.result()
+                except PacelineError as error:
+                    errors.append(error)
+            if errors:
+                return done, errors[0]
+    return done, None
 
 
 def _position(client: "Client", path: str) -> str:

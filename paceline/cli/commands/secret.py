@@ -9,6 +9,7 @@ from events.bounds import SECRET_BYTES_MAX
 from paceline.cli.commands.common import (
     cell_column,
     cell_option,
+    complete,
     examples,
     list_options,
     output_option,
@@ -38,7 +39,7 @@ def secret() -> None:
 
 
 @secret.command(epilog=examples("paceline secret put db < password.txt", "pass show db | paceline secret put db"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete("secret"))
 @output_option
 @cell_option
 @with_client
@@ -58,7 +59,7 @@ def put(client: "Client", name: str, form: str) -> None:
 
 
 @secret.command("list", epilog=examples("paceline secret list", "paceline secret list db"))
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=complete("secret"))
 @list_options
 @cell_option
 @with_client
@@ -70,7 +71,7 @@ def list_(client: "Client", name: str, form: str, shape: TableOptions) -> None:
 
 
 @secret.command(epilog=examples("paceline secret delete db --version 2", "paceline secret delete db --yes"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete("secret"))
 @click.option("--version", type=click.IntRange(1), metavar="N", help="Only this version. [default: all]")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option

@@ -643,9 +643,11 @@ def test_applying_pools_says_what_is_new_or_changed(cli, cell, tmp_path):
     code, out, err = cli("pool", "apply", str(path))
     assert err == "more is reserved than there is\n"
     assert (code, out) == (0, "pool /maps changed\npool /maps/routes created\npool /maps/tiles unchanged\n")
-    match = [(each.headers.get("if-match"), each.headers.get("if-none-match")) for each in cell.writes()]
+    first, *others = cell.writes()
+    writes = [first, *sorted(others, key=lambda each: each.path)]
+    match = [(each.headers.get("if-match"), each.headers.get("if-none-match")) for each in writes]
     assert match == [(f'"{POOL["position"]}"', None), (None, "*"), (f'"{POOL["position"]}"', None)]
-    assert [(each.path, each.body) for each in cell.writes()] == [
+    assert [(each.path, each.body) for each in writes] == [
         ("/v1/pools/maps", {"reservation": {"cpu": 3}}),
         ("/v1/pools/maps/routes", {"share": 2}),
         ("/v1/pools/maps/tiles", {"reservation": {"cpu": "1500m", "memory": "2GiB"}}),
