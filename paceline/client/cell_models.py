@@ -196,3 +196,13 @@ class SecretsDeleted(TypedDict):
 
     name: str
     versions: list[int]
+
+
+class ProblemKind(TypedDict):
+    """A code of problems in words: what it means, who can act, what helps; empty where there is nothing to say."""
+
+    type: str
+    code: str
+    means: str
+    who: str
+    helps: str

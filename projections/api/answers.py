@@ -16,6 +16,7 @@ from paceline.client.cell_models import (
     LogPage,
     Marks,
     PoolSeries,
+    ProblemKind,
     Readiness,
     SecretList,
     SecretsDeleted,
@@ -60,6 +61,7 @@ REF = "#/components/schemas/{name}"
 
 ANSWERS: Mapping[str, Any] = {
     "/livez": dict[str, bool],
+    "/problems/{code}": ProblemKind,
     "/readyz": Readiness,
     "/v1/causes/{subject}": Causes,
     "/v1/cell": CellInfo,

@@ -20,6 +20,7 @@ from projections.api import (
     names,
     pool_views,
     pools,
+    problem_pages,
     series,
     settings,
     stream,
@@ -108,6 +109,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     app.state.context = context
     app.state.guards = guards
     app.include_router(system.probes(), dependencies=[Depends(known_parameters)], responses=PROBLEMS)
+    app.include_router(problem_pages.routes(), dependencies=[Depends(known_parameters)])
     for part in (
         jobs,
         job_batches,

@@ -144,6 +144,8 @@ def _describe_operation(method: str, path: str, operation: Json) -> Iterable[int
         names = [*_headers_of(method, path, status)]
         if names:
             response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    if path == "/problems/{code}":
+        responses["200"]["content"]["text/html"] = {"schema": _TEXT}
     if path in OTHER_ANSWERS:
         responses["200"]["content"] = OTHER_ANSWERS[path]
     if (method, path) == ("get", "/v1/pools/{path}"):
@@ -157,8 +159,8 @@ def _describe_operation(method: str, path: str, operation: Json) -> Iterable[int
 
 def _problems_of(method: str, path: str) -> list[int]:
     """The statuses of the problems that an operation may answer with."""
-    if path == "/livez":
-        return sorted(_ALWAYS)
+    if not path.startswith("/v1/") and path != "/readyz":
+        return sorted((*_ALWAYS, 404) if "{" in path else _ALWAYS)
     statuses = set(_OF_READS if method == "get" else _OF_WRITES) - {401}
     if needs_token(method, path):
         statuses.add(401)
@@ -172,7 +174,7 @@ def _problems_of(method: str, path: str) -> list[int]:
 
 
 def _headers_of(method: str, path: str, status: str) -> Iterable[str]:
-    if path in ("/livez", "/readyz"):
+    if not path.startswith("/v1/"):
         return
     yield "Log-Cell"
     if status in ("201", "202") and "execs" not in path and "replays" not in path:

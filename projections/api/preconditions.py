@@ -1,6 +1,6 @@
 """Conditions of requests (RFC 9110): what is written or read must be of a version, or must not be there yet.
 
-The version of a thing is the position of the fact that it was last changed by; its tag is that in quotes.
+Decision 083. The version of a thing is the position of the fact that it was last changed by; its tag is that in quotes.
 """
 
 from typing import Annotated, NamedTuple

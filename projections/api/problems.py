@@ -38,7 +38,7 @@ class Problem(Exception):
     def body(self) -> Json:
         """The JSON of the answer."""
         body: Json = {
-            "type": f"/problems/{self.code.lower().replace('_', '-')}",
+            "type": type_of(self.code),
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
             "code": self.code,
@@ -82,6 +82,11 @@ ANSWERED: dict[int | str, Json] = {
     200: {"description": "Decided.", "content": {"application/json": {"schema": {"type": "object"}}}}
 }
 """The answer to a write that waits for the decision."""
+
+
+def type_of(code: str) -> str:
+    """The path of what the API says of a code."""
+    return f"/problems/{code.lower().replace('_', '-')}"
 
 
 def not_found(what: str, name: str, meant: str = "") -> Problem:
