@@ -30,7 +30,6 @@ from hostagent.messages import (
     ImagesLine,
     ImageState,
     LogLine,
-    LogPage,
     OrderKind,
     Orders,
     Reports,
@@ -166,9 +165,9 @@ class Fleet:
         self._orders.append(orders)
 
     def ask(self, host_id: str, line: Asked) -> None:
-        """Implements `Link`: simulated runs write nothing, and have no volumes; images are there at once."""
+        """Implements `Link`: simulated runs write nothing, which is told, and have no volumes; images are there."""
         if isinstance(line, LogLine):
-            self._gateway.answer(line.request, LogPage(0, b"", 0, True))
+            self._gateway.answer(line.request, None, f"host {host_id} is simulated: its tasks print nothing")
         elif isinstance(line, UsageLine):
             self._gateway.answer_usage(line.request, b"")
         elif isinstance(line, ImagesLine):

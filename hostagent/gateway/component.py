@@ -60,7 +60,7 @@ from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
 from hostagent.gateway.loads import Loads
 from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.open_execs import OpenExecs
-from hostagent.gateway.output_requests import OutputRequests
+from hostagent.gateway.output_requests import NO_OUTPUT, OutputRequests
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.gateway.usage_requests import UsageRequests
 from hostagent.gateway.volume_removals import VolumeRemovals
@@ -155,9 +155,9 @@ class Gateway:
         self.post(request)
         return request.answer
 
-    def answer(self, request: str, page: LogPage | None) -> None:
-        """The answer to a request for output, None: the host knows nothing of that run; thread-safe."""
-        self._output_requests.answer(request, page)
+    def answer(self, request: str, page: LogPage | None, why: str = NO_OUTPUT) -> None:
+        """The answer to a request for output; None: there is none, for the reason `why`; thread-safe."""
+        self._output_requests.answer(request, page, why)
 
     def usage_of(self, host_id: str, job_id: str = "") -> "Future[bytes]":
         """Asks a host for what its runs use now, JSON of a `HostUsage`; thread-safe. `job_id` empty: all runs. The

@@ -8,6 +8,8 @@ from hostagent.gateway.connections import AskLog, Link, LogMissing, NotHere
 from hostagent.messages import LogLine, LogPage
 from paceline.client.output_ask import OutputAsk
 
+NO_OUTPUT = "the host has no output of that run, or no longer"
+
 
 class OutputRequests:
     """The requests that wait for an answer, each under an id that nobody guesses, and that no other gateway gives: a
@@ -37,12 +39,12 @@ class OutputRequests:
         post.answer.add_done_callback(lambda _: self._asked.pop(request, None))
         link.ask(host_id, post.line)
 
-    def answer(self, request: str, page: LogPage | None) -> None:
-        """The answer to a request, None: the host knows nothing of that run."""
+    def answer(self, request: str, page: LogPage | None, why: str = NO_OUTPUT) -> None:
+        """The answer to a request; None: there is none, for the reason `why`."""
         future = self._asked.pop(request, None)
         if future is None or not future.set_running_or_notify_cancel():
             return
         if page is None:
-            future.set_exception(LogMissing("the host has no output of that run, or no longer"))
+            future.set_exception(LogMissing(why))
         else:
             future.set_result(page)

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import msgspec
+import pytest
 
 from events.codec import encode
 from events.columns import pack_ints
@@ -11,7 +12,9 @@ from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
 from events.records.parts import HealthCheck, Simulated, TaskOverride
 from hostagent.fleet import Fleet, SimHost
+from hostagent.gateway.connections import LogMissing
 from hostagent.messages import Orders
+from paceline.client.output_ask import OutputAsk
 from tests.hostagent.cell import Cell, TestClock, ended, ordered, stopping
 
 
@@ -92,6 +95,17 @@ def test_runs_are_played_as_their_overrides_say() -> None:
     cell.decide(ended([("j", instance, 1) for instance in range(3)]))
     cell.rest()
     assert cell.inventories() == [[]]
+
+
+def test_who_asks_for_the_output_of_a_simulated_run_is_told_that_there_is_none() -> None:
+    cell = Fleeted(1)
+    cell.submit(job("j", 1, Simulated(duration_ms=10)))
+    cell.decide(ordered([("j", 0, 1)], ["sim-1"]))
+    cell.rest()
+    answer = cell.gateway.log_of(OutputAsk("j", 0, 1, "stdout", 0, 100, 0, -1), "sim-1")
+    cell.rest()
+    with pytest.raises(LogMissing, match="host sim-1 is simulated: its tasks print nothing"):
+        answer.result(0)
 
 
 def test_one_run_fails_where_the_job_says_which() -> None:
