@@ -128,16 +128,25 @@ FILES = {
     "more.yaml": "job_id: web\npool: /p\nkind: stateless\ninstances: 5\nresources: {cpu: 3}\nsim: {duration: 1h}\n",
     "new.yaml": "job_id: new\npool: /p\ncommand: [x]\n---\n"
     "job_id: too-large\npool: /p\ncommand: [x]\nresources: {cpu: 99}\n",
+    "many.json": '[{"job_id": "m1", "pool": "/p", "command": ["x"]}, {"pool": "/p", "command": ["y"]}]',
+    "above.yaml": "job_id: good\npool: /p\ncommand: [x]\n---\njob_id: above\npool: /r\ncommand: [x]\n",
+    "full.yaml": "---\n".join(f"job_id: f{number}\npool: /r/full\ncommand: [x]\n" for number in range(3)),
     "pools.yaml": "path: /p\nlimit: {cpu: 20}\n---\npath: /q\n",
+    "first.yaml": "path: /p\n---\npath: /r\n---\npath: /r/full\nopen_jobs_max: 2\n",
 }
+NOT_A_LEAF = "above.yaml:6:1: /pool: pool /r has pools below it"
+FULL = "full.yaml:9:1: pool /r/full has its 2 open jobs"
+WRITTEN = "writes JobSubmitted: batch in /p, 1 task, cpu 0.1, memory 64MiB, x"
 DRY_RUNS = (
-    "job submit new.yaml --dry-run",
-    "job plan new.yaml",
-    "job update more.yaml --dry-run",
-    "job plan more.yaml",
-    "job placement web --task 1",
-    "pool apply pools.yaml --dry-run",
+    ("job submit new.yaml", 0, "job too-large would be submitted: 0 of 1 task would", "job too-large submitted to /p"),
+    ("job submit many.json", 0, WRITTEN, "job m1 submitted"),
+    ("job submit above.yaml", 1, NOT_A_LEAF, NOT_A_LEAF),
+    ("job submit full.yaml", 1, FULL, FULL),
+    ("job update more.yaml", 0, "5 instances would be updated to version 2", "2"),
+    ("pool apply pools.yaml", 0, "pool /q would be created", "pool /q"),
 )
+"""Command, exit code, what is told with `--dry-run`, and without."""
+PLANS = (("job plan new.yaml", 1), ("job plan more.yaml", 0), ("job placement web --task 1", 0))
 
 
 def written(log: Log, before: Mapping[str, int]) -> set[str]:
@@ -157,33 +166,37 @@ def files_of(data: Path) -> set[str]:
     return {str(path) for path in paths if path.parts[0] not in ("log", "store") and "sqlite" not in path.name}
 
 
-def test_dry_runs_and_plans_write_nothing(
+def test_dry_runs_and_plans_write_nothing_and_what_they_say_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     cell = CellProcess(tmp_path / "cell", sim_hosts=HOSTS)
+
+    def told(line: str, code: int) -> str:
+        assert run(line.split()) == code, (line, capsys.readouterr())
+        captured = capsys.readouterr()
+        return captured.out + captured.err
+
     try:
         cell.start()
         monkeypatch.setenv("PACELINE_DATA", str(cell.data))
-        cell.pool("/p")
-        assert run(["job", "submit", "web.yaml", "--wait=running", "--timeout", "30s"]) == 0
+        told("pool apply first.yaml", 0)
+        told("job submit web.yaml --wait=running --timeout 30s", 0)
         time.sleep(REST_S)
         log, kept = embedded(cell.data), files_of(cell.data)
         before = log.ends([topic.name for topic in ALL])
-        codes = [run(line.split()) for line in DRY_RUNS]
-        assert codes == [0, 1, 0, 0, 0, 0]
+        for line, code, dry, _ in DRY_RUNS:
+            assert dry in told(f"{line} --dry-run", code), line
+        for line, code in PLANS:
+            told(line, code)
         assert written(log, before) <= {"GatewayBeat", "TimerPassed"}
         assert files_of(cell.data) == kept
         log.close()
-        out = capsys.readouterr().out
-        for text in (
-            "job too-large would be submitted: 0 of 1 task would get a host at once, 1 would wait",
-            "5 instances would be updated to version 2",
-            "task 1 of job web, run 1: sim-",
-            "pool /q would be created",
-        ):
-            assert text in out, text
+        for line, code, _, done in DRY_RUNS:
+            assert done in told(line, code), line
+        for job_id in ("good", "above", "f0"):
+            told(f"job get {job_id}", 4)
     finally:
         cell.kill()
