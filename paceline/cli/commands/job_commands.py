@@ -8,6 +8,7 @@ import click
 
 from events.bounds import INT_MAX
 from events.instance_ranges import PATTERN, read_ranges
+from paceline.cli.commands.chosen_jobs import chosen_jobs, each_of, how_to_follow
 from paceline.cli.commands.common import (
     DECIDED_S,
     Duration,
@@ -18,7 +19,7 @@ from paceline.cli.commands.common import (
     with_client,
 )
 from paceline.cli.progress import STOPPED, wait_and_report
-from paceline.output import answers, note, say, show
+from paceline.output import answers, note
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -105,23 +106,28 @@ def act_on_each(
 
     answer_by_id: dict[str, JobAnswer] = {}
     code = 0
+
+    def ask(job_id: str) -> "JobAnswer | InvalidValue | NotFound | Refused":
+        try:
+            return call(job_id)
+        except (InvalidValue, NotFound, Refused) as error:
+            return error
+
     with answers(form, len(ids)) as report:
-        for each in ids:
-            try:
-                answer_by_id[each] = answer = call(each)
-            except (InvalidValue, NotFound, Refused) as error:
-                note(f"paceline: {refused(each, error)}")
-                code = code or error.exit_code
+        for each, answer in each_of(ids, ask):
+            if isinstance(answer, InvalidValue | NotFound | Refused):
+                note(f"paceline: {refused(each, answer)}")
+                code = code or answer.exit_code
                 continue
+            answer_by_id[each] = answer
             own = f"job {each} {done}" if done and answer.get("code") == "DONE" else ""
             report(answer, each, own or told(each, answer, otherwise))
     return answer_by_id, code
 
 
 @click.command(
-    epilog=examples('paceline job stop web --reason "replaced by web2"', "paceline job stop web --instances 0-4,7")
+    epilog=examples('paceline job stop web --reason "replaced by web2"', "paceline job stop --label team:maps --yes")
 )
-@IDS
 @INSTANCES
 @extra_options
 @click.option("--wait", "waits", is_flag=True, help="Wait until the jobs have ended.")
@@ -129,6 +135,7 @@ def act_on_each(
 @output_option
 @cell_option
 @with_client
+@chosen_jobs("stop")
 def stop(
     client: "Client",
     ids: tuple[str, ...],
@@ -150,7 +157,7 @@ def stop(
         return code or ended
     stopping = [each for each, answer in answers.items() if not _had_ended(answer)]
     if instances is None and stopping and form == "table":
-        note(f"follow with: paceline job wait {' '.join(stopping)}")
+        note(f"follow with: {how_to_follow(stopping)}")
     return code
 
 
@@ -177,15 +184,19 @@ def start(
     )[1]
 
 
-def action(name: str, noun: "JobAction", text: str, otherwise: str, example: str) -> click.Command:
-    """The command of an action that needs no more words; `noun` is its path in the API."""
+def action(
+    name: str, noun: "JobAction", text: str, otherwise: str, *example: str, by_filter: bool = False
+) -> click.Command:
+    """The command of an action that needs no more words; `noun` is its path in the API, `by_filter`: whether filters
+    choose its jobs, too.
+    """
 
-    @click.command(name, help=text, epilog=examples(example))
-    @IDS
+    @click.command(name, help=text, epilog=examples(*example))
     @extra_options
     @output_option
     @cell_option
     @with_client
+    @(chosen_jobs(name) if by_filter else IDS)
     def command(client: "Client", ids: tuple[str, ...], extras: "Said", form: str) -> int:
         return act_on_each(ids, form, otherwise, lambda each: client.act_on_job(each, noun, DECIDED_S, **extras))[1]
 
@@ -198,8 +209,18 @@ hold = action(
     "Hold jobs: tasks that wait stay unqueued until the job is released; tasks that run go on.",
     "is held",
     'paceline job hold tiles-1f0c --reason "after the release"',
+    "paceline job hold --pool /maps --owner ann",
+    by_filter=True,
 )
-release = action("release", "releases", "Release jobs that are held.", "is released", "paceline job release tiles-1f0c")
+release = action(
+    "release",
+    "releases",
+    "Release jobs that are held.",
+    "is released",
+    "paceline job release tiles-1f0c",
+    "paceline job release --pool /maps --yes",
+    by_filter=True,
+)
 
 
 @click.command(epilog=examples("paceline job delete tiles-1f0c", 'paceline job delete web --force --reason "retired"'))
@@ -221,16 +242,17 @@ def delete(client: "Client", ids: tuple[str, ...], force: bool, extras: "Said", 
 
 @click.command(
     context_settings={"ignore_unknown_options": True},  # so that -5 is a number
-    epilog=examples('paceline job priority tiles-1f0c 10 --reason "due on Friday"', "paceline job priority web -5"),
+    epilog=examples(
+        'paceline job priority tiles-1f0c 10 --reason "due on Friday"', "paceline job priority --pool /m 5"
+    ),
 )
-@ID
-@click.argument("number", type=click.IntRange(-INT_MAX, INT_MAX))
 @extra_options
 @output_option
 @cell_option
 @with_client
-def priority(client: "Client", job_id: str, number: int, extras: "Said", form: str) -> None:
-    """Give a job another priority: the higher goes first within its pool."""
-    answer = client.change_priority(job_id, number, DECIDED_S, **extras)
-    text = answer.get("message") or f"the job has priority {number} now"
-    show(form, answer, [job_id], lambda: say(f"job {job_id}: {text}"))
+@chosen_jobs("give another priority")
+@click.argument("number", type=click.IntRange(-INT_MAX, INT_MAX))
+def priority(client: "Client", ids: tuple[str, ...], number: int, extras: "Said", form: str) -> int:
+    """Give jobs another priority: the higher goes first within its pool."""
+    otherwise = f"has priority {number} now"
+    return act_on_each(ids, form, otherwise, lambda each: client.change_priority(each, number, DECIDED_S, **extras))[1]

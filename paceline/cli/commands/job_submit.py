@@ -9,6 +9,7 @@ import click
 
 from events.words import plural
 from paceline.cli.commands import job_plan
+from paceline.cli.commands.chosen_jobs import how_to_follow
 from paceline.cli.commands.common import DECIDED_S, FILES, cell_option, examples, output_option, pool_paths, with_client
 from paceline.cli.commands.job_commands import TIMEOUT, check_timeout
 from paceline.cli.progress import wait_and_report
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SHOWN_MAX = 20
 """The most jobs that have a line each; of more there is a summary."""
-NAMED_MAX = 5
-"""So many jobs are named in the command that follows them."""
 
 
 class Submit(click.Command):
@@ -81,7 +80,7 @@ def submit(
     submitted, code = _tell(jobs, answered, form)
     if wait is None or code:
         if submitted and form == "table":
-            note(f"follow with: {_how_to_follow(submitted, jobs)}")
+            note(f"follow with: {how_to_follow(submitted, {each.body['pool'] for each in jobs})}")
         return code
     try:
         return wait_and_report(client, submitted, wait, timeout)
@@ -175,14 +174,6 @@ def _there_before(job: "Mapping[str, Any]") -> str:
         f"was there before and is {state}; `paceline job start {job_id}{which}` runs its tasks again, "
         f"`paceline job delete {job_id}` forgets it"
     )
-
-
-def _how_to_follow(job_ids: Sequence[str], jobs: "Sequence[JobFile]") -> str:
-    """The command that follows jobs, which names them where they are few."""
-    if len(job_ids) <= NAMED_MAX:
-        return f"paceline job wait {' '.join(job_ids)}"
-    pools = {each.body["pool"] for each in jobs}
-    return f"paceline job list{f' --pool {pools.pop()}' if len(pools) == 1 else ''}"
 
 
 def _warn(answered: "Iterable[Mapping[str, Any]]") -> None:

@@ -7,6 +7,7 @@ import click
 
 from events.bounds import INSTANCES_MAX, INT_MAX
 from events.words import plural
+from paceline.cli.commands.chosen_jobs import chosen_jobs
 from paceline.cli.commands.common import (
     DECIDED_S,
     Duration,
@@ -200,7 +201,6 @@ def rollback(
 
 
 @click.command(epilog=examples("paceline job restart web --batch 2 --wait", "paceline job restart web --instances 3"))
-@ID
 @INSTANCES
 @click.option("--batch", type=click.IntRange(1, INSTANCES_MAX), metavar="N", help="Instances at a time. [default: all]")
 @extra_options
@@ -209,9 +209,10 @@ def rollback(
 @output_option
 @cell_option
 @with_client
+@chosen_jobs("restart")
 def restart(
     client: "Client",
-    job_id: str,
+    ids: tuple[str, ...],
     instances: str | None,
     batch: int | None,
     extras: "Said",
@@ -221,8 +222,14 @@ def restart(
 ) -> int:
     """Restart instances of a service: an update to an equal version, within its SLA."""
     check_timeout(waits, timeout)
-    answer = client.restart_job(job_id, DECIDED_S, instances, batch or 0, **extras)
-    return _answered(client, job_id, answer, "is being restarted", waits, timeout, form)
+    answer_by_id, code = act_on_each(
+        ids,
+        form,
+        "is being restarted",
+        lambda each: client.restart_job(each, DECIDED_S, instances, batch or 0, **extras),
+    )
+    begun = {job_id: number for each, answer in answer_by_id.items() for job_id, number in _begun(each, answer).items()}
+    return _followed(client, begun, waits, timeout, form) or code
 
 
 pause = action(

@@ -542,6 +542,47 @@ def test_failed_instances_are_started_by_one_option(cli, cell):
     assert cli("job", "start", "x", "--failed", "--instances", "1")[0] == 2
 
 
+FILTERED = {"pool": "/maps", "label": "team:maps", "state": "SUBMITTED,PENDING,RUNNING"}
+VERBS = [("stop", "stops"), ("hold", "holds"), ("release", "releases"), ("restart", "restarts")]
+
+
+@pytest.mark.parametrize(("verb", "noun"), VERBS)
+def test_a_filter_chooses_jobs_each_is_answered_and_a_refusal_counts(cli, cell, verb, noun):
+    jobs = [job(f"j{number}") for number in range(12)]
+    cell.answer("GET", "/v1/jobs", {"jobs": jobs, "next_page_token": ""})
+    for each in jobs:
+        cell.answer("POST", f"/v1/jobs/{each['job_id']}/{noun}", {"code": "DONE", "message": "", "update": None})
+    cell._answers["POST", f"/v1/jobs/j7/{noun}"].clear()
+    cell.problem("POST", f"/v1/jobs/j7/{noun}", 409, "NOT_IN_THIS_STATE", "job j7 can't")
+    words = ("job", verb, "--pool", "/maps", "--label", "team:maps", "--reason", "moving")
+    code, out, err = cli(*words)
+    assert (code, out, cell.writes()) == (2, "", []), "nobody can be asked"
+    assert f"12 jobs match: to {verb}, add --yes" in err
+    assert {name: cell.asked[-1].query[name] for name in FILTERED} == FILTERED
+    code, out, err = cli(*words, "--yes")
+    assert code == 1
+    assert [line.split()[1] for line in out.splitlines()] == [each["job_id"] for each in jobs if each["job_id"] != "j7"]
+    assert "12 jobs match" in err
+    assert "job j7 can't (NOT_IN_THIS_STATE)" in err
+    assert {each.body["reason"] for each in cell.writes()} == {"moving"}
+    assert len(json.loads(cli(*words, "--yes", "-o", "json")[1])) == 11
+
+
+def test_a_filter_that_matches_nothing_does_nothing(cli, cell):
+    cell.answer("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
+    told = (0, "", "no job matches that hasn't ended; --state looks at others\n")
+    assert cli("job", "stop", "--owner", "ann", "--yes") == told
+    for words in ([], ["a", "--pool", "/p"]):
+        assert cli("job", "stop", *words)[0] == 2
+
+
+def test_several_jobs_get_another_priority(cli, cell):
+    for name in "ab":
+        cell.answer("POST", f"/v1/jobs/{name}/priorities", {"code": "DONE", "message": ""})
+    out = "job a has priority -5 now\njob b has priority -5 now\n"
+    assert cli("job", "priority", "a", "b", "-5")[:2] == (0, out)
+
+
 def test_names_are_for_pipes(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs", job("x"))
     assert cli("job", "submit", "-o", "name", files(tmp_path, "x", "y"))[:2] == (0, "x\ny\n")
@@ -595,12 +636,12 @@ def test_a_priority_is_changed_to_any_number_and_says_what_was_answered(cli, cel
     cell.answer("POST", path, {"code": "DONE", "message": "", "position": "paceline.jobs:3"})
     cell.answer("POST", path, {"code": "REPEATED", "message": "the priority of the job is 5 already"})
     cell.problem("POST", path, 409, "ALREADY_ENDED", "the job is KILLED")
-    assert cli("job", "priority", "x", "-5", "--reason", "no hurry")[:2] == (0, "job x: the job has priority -5 now\n")
+    assert cli("job", "priority", "x", "-5", "--reason", "no hurry")[:2] == (0, "job x has priority -5 now\n")
     body = cell.writes()[0].body
     assert (body["priority"], body["reason"], body["command_id"][:8]) == (-5, "no hurry", "command-")
     assert cli("job", "priority", "x", "5")[:2] == (0, "job x: the priority of the job is 5 already\n")
     assert cli("job", "priority", "x", "high")[0] == 2
-    assert cli("job", "priority", "x", "1")[::2] == (1, "paceline: the job is KILLED (ALREADY_ENDED)\n")
+    assert cli("job", "priority", "x", "1")[::2] == (1, "paceline: job x: the job is KILLED (ALREADY_ENDED)\n")
 
 
 def test_output_is_read_piece_by_piece_until_the_run_has_ended(cli, cell):

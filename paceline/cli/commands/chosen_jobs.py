@@ -1,0 +1,100 @@
+"""Jobs that a command acts on: those that it names, or those that a filter matches, once somebody has said yes."""
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from events.words import plural
+from paceline.cli.commands.common import complete
+from paceline.output import note
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+
+T = TypeVar("T")
+AT_ONCE = 8
+"""Commands that are sent at once where there are more jobs than that."""
+NAMED_MAX = 5
+"""The most jobs that are named in the command that follows them."""
+UNENDED = "SUBMITTED,PENDING,RUNNING"
+"""The states that a filter looks at unless it names others."""
+_IDS = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete("job"))
+
+
+def chosen_jobs(verb: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds `[ID...]` and the options that choose jobs instead; the command gets the ids as `ids`. `verb`: what it does
+    to them, for the question.
+    """
+
+    def with_choice(function: Callable[..., Any]) -> Callable[..., Any]:
+        @_IDS
+        @click.option("--pool", help="Instead of IDs: the jobs of this pool and of those below it.")
+        @click.option("--owner", "owners", multiple=True, help="The jobs of this owner; repeatable, any of them.")
+        @click.option(
+            "--label", "labels", multiple=True, metavar="KEY:VALUE", help="The jobs with this label; repeatable, all."
+        )
+        @click.option("--state", help="The jobs in these states. [default: those that haven't ended]")
+        @click.option("--yes", is_flag=True, help="Don't ask before acting on the jobs that a filter matches.")
+        @wraps(function)
+        def command(
+            client: "Client",
+            *args: Any,
+            ids: tuple[str, ...],
+            pool: str | None,
+            owners: tuple[str, ...],
+            labels: tuple[str, ...],
+            state: str | None,
+            yes: bool,
+            **more: Any,
+        ) -> Any:
+            filters = bool(pool or owners or labels or state)
+            if filters == bool(ids):
+                raise click.UsageError("name jobs, or choose them by --pool, --owner, --label and --state")
+            if filters:
+                matching = client.jobs(state or UNENDED, pool, labels, owners=owners)
+                ids = _confirmed([job["job_id"] for job in matching], verb, yes, has_state=bool(state))
+                if not ids:
+                    return 0
+            return function(client, *args, ids=ids, **more)
+
+        return command
+
+    return with_choice
+
+
+def _confirmed(ids: Sequence[str], verb: str, yes: bool, has_state: bool) -> tuple[str, ...]:
+    """The jobs that a filter matches, once that is confirmed. Raises `UsageError` where nobody can be asked."""
+    match = "matches" if len(ids) == 1 else "match"
+    if not ids:
+        note("no job matches" if has_state else "no job matches that hasn't ended; --state looks at others")
+    elif not yes and not sys.stdin.isatty():
+        raise click.UsageError(f"{plural(len(ids), 'job')} {match}: to {verb}, add --yes")
+    elif not yes:
+        names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+        click.confirm(f"{plural(len(ids), 'job')} {match} ({names}): {verb}?", abort=True, err=True)
+    else:
+        note(f"{plural(len(ids), 'job')} {match}")
+    return tuple(ids)
+
+
+def each_of(ids: Collection[str], ask: Callable[[str], T]) -> Iterator[tuple[str, T]]:
+    """Asks about each job, and returns the answers in the order of the jobs. Raises what `ask` raises."""
+    if len(ids) <= AT_ONCE:
+        yield from ((each, ask(each)) for each in ids)
+        return
+    threads = ThreadPoolExecutor(AT_ONCE)
+    try:
+        yield from zip(ids, threads.map(ask, ids), strict=True)
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def how_to_follow(job_ids: Sequence[str], pools: Collection[str] = ()) -> str:
+    """The command that follows jobs, which names them where they are few; `pools`: theirs."""
+    if len(job_ids) <= NAMED_MAX:
+        return f"paceline job wait {' '.join(job_ids)}"
+    return f"paceline job list{f' --pool {next(iter(pools))}' if len(pools) == 1 else ''}"
