@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import msgspec
 from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, ValidationInfo
@@ -138,6 +139,13 @@ class PoolSpec(Spec):
             open_tasks_max=self.open_tasks_max,
             cell=cell if self.cell is None else self.cell,
         )
+
+
+def as_defined(spec: PoolSpec) -> PoolDefined:
+    """The fact of a specification in a form in which two can be compared: without weights that are those of others."""
+    fact = spec.to_event("/", "")
+    share = {name: weight for name, weight in fact.share.items() if weight != fact.share_default}
+    return msgspec.structs.replace(fact, share=share, cell=0)
 
 
 def from_event(event: PoolDefined, units: Mapping[str, Unit]) -> dict[str, Any]:

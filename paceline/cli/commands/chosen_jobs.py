@@ -10,6 +10,7 @@ import click
 
 from events.words import plural
 from paceline.cli.commands.common import complete
+from paceline.cli.commands.reasons import reason_for_jobs
 from paceline.output import note
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ UNENDED = "SUBMITTED,PENDING,RUNNING"
 _IDS = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete("job"))
 
 
-def chosen_jobs(verb: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def chosen_jobs(verb: str, affects_others: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Adds `[ID...]` and the options that choose jobs instead; the command gets the ids as `ids`. `verb`: what it does
-    to them, for the question.
+    to them, for the question. `affects_others`: it needs a reason where a job belongs to somebody else.
     """
 
     def with_choice(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,11 +55,15 @@ def chosen_jobs(verb: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
             filters = bool(pool or owners or labels or state)
             if filters == bool(ids):
                 raise click.UsageError("name jobs, or choose them by --pool, --owner, --label and --state")
+            owner_by_id = None
             if filters:
-                matching = client.jobs(state or UNENDED, pool, labels, owners=owners)
+                matching = list(client.jobs(state or UNENDED, pool, labels, owners=owners))
+                owner_by_id = {job["job_id"]: job["owner"] for job in matching}
                 ids = _confirmed([job["job_id"] for job in matching], verb, yes, has_state=bool(state))
                 if not ids:
                     return 0
+            if affects_others:
+                more["extras"]["reason"] = reason_for_jobs(client, ids, more["extras"]["reason"], owner_by_id)
             return function(client, *args, ids=ids, **more)
 
         return command

@@ -18,6 +18,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
+from paceline.cli.commands.reasons import reason_option
 from paceline.cli.progress import STOPPED, wait_and_report
 from paceline.output import answers, note
 
@@ -62,7 +63,7 @@ INSTANCES = click.option("--instances", type=Instances(), metavar="0-9,12", help
 def extra_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--reason`, `--expected-version` and `--metadata`, passed together as `extras`."""
 
-    @click.option("--reason", default="", help="Reason, recorded in the log.")
+    @reason_option
     @click.option(
         "--expected-version",
         type=click.IntRange(1, INT_MAX),
@@ -135,7 +136,7 @@ def act_on_each(
 @output_option
 @cell_option
 @with_client
-@chosen_jobs("stop")
+@chosen_jobs("stop", affects_others=True)
 def stop(
     client: "Client",
     ids: tuple[str, ...],
@@ -250,7 +251,7 @@ def delete(client: "Client", ids: tuple[str, ...], force: bool, extras: "Said", 
 @output_option
 @cell_option
 @with_client
-@chosen_jobs("give another priority")
+@chosen_jobs("give another priority", affects_others=True)
 @click.argument("number", type=click.IntRange(-INT_MAX, INT_MAX))
 def priority(client: "Client", ids: tuple[str, ...], number: int, extras: "Said", form: str) -> int:
     """Give jobs another priority: the higher goes first within its pool."""

@@ -30,13 +30,15 @@ from paceline.cli.commands.pool_views import (
     print_queue,
     print_tree,
 )
+from paceline.cli.commands.reasons import reason_for_pool, reason_option
 from paceline.cli.commands.watch import pool_watch
 from paceline.cli.groups import CommandGroup
 from paceline.output import TableOptions, answers, note, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from events.spec.pool import PoolSpec
     from paceline.client.client import Client
     from paceline.client.errors import PacelineError
     from paceline.client.pool_models import Pool, Queue
@@ -64,10 +66,11 @@ pool.add_command(pool_watch)
     metavar="POSITION",
     help="Only if the pool was last changed there, as `pool get` shows it; * if whatever stands may be replaced.",
 )
+@reason_option
 @output_option
 @cell_option
 @with_client
-def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str | None, form: str) -> int:
+def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str | None, reason: str, form: str) -> int:
     """Create or update the pools in files, folders or standard input (-).
 
     All files are validated first. A pool that already matches its file is unchanged; one that `paceline pool close`
@@ -89,7 +92,11 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str
         return int(any(each["change"] == "refuse" for each in changes))
     if expected and expected != "*" and len(pools) > 1:
         raise click.BadParameter(f"the files have {len(pools)} pools, one is expected", param_hint="--expected")
-    done, error = _apply_all(client, pools, expected)
+    present = _present_all(client, [each.path for each in pools])
+    for each in pools:
+        if _changes(each.spec, present[each.path]):
+            reason = reason or reason_for_pool(present[each.path], "")
+    done, error = _apply_all(pools, lambda file: _apply(client, file, present[file.path], expected, reason))
     with answers(form, len(pools)) as report:
         for each in pools:
             if each.path in done:
@@ -103,7 +110,7 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str
 
 
 def _apply_all(
-    client: "Client", pools: "Sequence[PoolFile]", expected: str | None
+    pools: "Sequence[PoolFile]", apply_one: "Callable[[PoolFile], tuple[Any, str]]"
 ) -> "tuple[dict[str, tuple[Any, str]], PacelineError | None]":
     """Applies pools, all of a level at once and parents first, up to the first level where one is refused. Returns what
     became of each, and why one was refused.
@@ -114,11 +121,9 @@ def _apply_all(
 
     done: dict[str, tuple[Any, str]] = {}
     with ThreadPoolExecutor(APPLIED_AT_ONCE) as threads:
-        paths = [each.path for each in pools]
-        positions = dict(zip(paths, threads.map(partial(_position, client), paths), strict=True))
         for depth in sorted({each.path.count("/") for each in pools}):
             level = [each for each in pools if each.path.count("/") == depth]
-            applied = [threads.submit(_apply, client, each, positions[each.path], expected) for each in level]
+            applied = [threads.submit(apply_one, each) for each in level]
             errors: list[PacelineError] = []
             for each, future in zip(level, applied, strict=True):
                 try:
@@ -130,21 +135,43 @@ def _apply_all(
     return done, None
 
 
-def _position(client: "Client", path: str) -> str:
-    """Where a pool was last changed; empty: there is none."""
+def _present_all(client: "Client", paths: "Sequence[str]") -> "dict[str, Pool | None]":
+    """Pools as they stand, by path."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(APPLIED_AT_ONCE) as threads:
+        return dict(zip(paths, threads.map(partial(_present, client), paths), strict=True))
+
+
+def _present(client: "Client", path: str) -> "Pool | None":
+    """A pool as it stands; None: there is none."""
     from paceline.client.errors import NotFound
 
     try:
-        return client.pool(path)["position"]
+        return client.pool(path)
     except NotFound:
-        return ""
+        return None
 
 
-def _apply(client: "Client", file: "PoolFile", position: str, expected: str | None) -> "tuple[Any, str]":
+def _changes(spec: "PoolSpec", present: "Pool | None") -> bool:
+    """Whether a definition differs from that of a pool."""
+    from events.spec.pool import PoolSpec as Spec
+    from events.spec.pool import as_defined
+
+    if present is None:
+        return False
+    values = {name: value for name, value in present.items() if name in Spec.model_fields and name != "cell"}
+    return as_defined(Spec.model_validate(values)) != as_defined(spec)
+
+
+def _apply(
+    client: "Client", file: "PoolFile", present: "Pool | None", expected: str | None, reason: str
+) -> "tuple[Any, str]":
+    position = present["position"] if present else ""
     # Written in any case: a cell that came later has not been told of the pool yet.
     whatever = expected == "*" and position
     replaced = "*" if whatever else position if expected in (None, "*") else expected
-    answer = client.define_pool(file.path, file.body, wait=DECIDED_S, expected=replaced)
+    answer = client.define_pool(file.path, file.body, wait=DECIDED_S, expected=replaced, reason=reason)
     if answer.get("code") == "REPEATED":
         return answer, "unchanged"
     return answer, "changed" if position else "created"
@@ -256,34 +283,40 @@ def explain(client: "Client", path: str, form: str) -> None:
     show(form, body, [body["path"]], lambda: print_entitlement(body, partial(client.pool, path)))
 
 
-@pool.command(epilog=examples("paceline pool close /maps/tiles"))
+@pool.command(epilog=examples("paceline pool close /maps/tiles --reason 'broken disks'"))
 @PATH
+@reason_option
 @output_option
 @cell_option
 @with_client
-def close(client: "Client", path: str, form: str) -> None:
+def close(client: "Client", path: str, reason: str, form: str) -> None:
     """Stop admissions to a pool and those below it; running work continues."""
-    answer = client.change_pool(path, {"closed": True}, wait=DECIDED_S)
+    reason = reason or reason_for_pool(_present(client, path), "")
+    answer = client.change_pool(path, {"closed": True}, wait=DECIDED_S, reason=reason)
     show(form, answer, [path], lambda: say(f"pool /{path.strip('/')} is closed"))
 
 
 @pool.command("open", epilog=examples("paceline pool open /maps/tiles"))
 @PATH
+@reason_option
 @output_option
 @cell_option
 @with_client
-def open_(client: "Client", path: str, form: str) -> None:
+def open_(client: "Client", path: str, reason: str, form: str) -> None:
     """Open a pool that was closed."""
-    answer = client.change_pool(path, {"closed": False}, wait=DECIDED_S)
+    reason = reason or reason_for_pool(_present(client, path), "")
+    answer = client.change_pool(path, {"closed": False}, wait=DECIDED_S, reason=reason)
     show(form, answer, [path], lambda: say(f"pool /{path.strip('/')} is open"))
 
 
 @pool.command(epilog=examples("paceline pool remove /maps/tiles"))
 @PATH
+@reason_option
 @output_option
 @cell_option
 @with_client
-def remove(client: "Client", path: str, form: str) -> None:
+def remove(client: "Client", path: str, reason: str, form: str) -> None:
     """Remove a pool that has no children and no open jobs."""
-    answer = client.remove_pool(path, wait=DECIDED_S)
+    reason = reason or reason_for_pool(_present(client, path), "")
+    answer = client.remove_pool(path, wait=DECIDED_S, reason=reason)
     show(form, answer, [path], lambda: say(f"pool /{path.strip('/')} removed"))

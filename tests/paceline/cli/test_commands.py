@@ -681,7 +681,7 @@ def test_applying_pools_says_what_is_new_or_changed(cli, cell, tmp_path):
     cell.answer("PUT", "/v1/pools/maps", {"code": "DONE", "message": "more is reserved than there is"})
     cell.answer("PUT", "/v1/pools/maps/tiles", {"code": "REPEATED", "message": "as before"})
     cell.answer("PUT", "/v1/pools/maps/routes", {"code": "DONE", "message": ""})
-    code, out, err = cli("pool", "apply", str(path))
+    code, out, err = cli("pool", "apply", str(path), "--reason", "more for maps")
     assert err == "more is reserved than there is\n"
     assert (code, out) == (0, "pool /maps changed\npool /maps/routes created\npool /maps/tiles unchanged\n")
     first, *others = cell.writes()
@@ -700,13 +700,13 @@ def test_a_pool_that_somebody_else_changed_is_not_overwritten(cli, cell, tmp_pat
     path.write_text("{path: /maps, share: 2}")
     cell.answer("GET", "/v1/pools/maps", POOL)
     cell.problem("PUT", "/v1/pools/maps", 412, "VERSION_CONFLICT", "pool /maps is of paceline.pools:9 now")
-    code, _, err = cli("pool", "apply", str(path), "--expected", "paceline.pools:3")
+    code, _, err = cli("pool", "apply", str(path), "--expected", "paceline.pools:3", "--reason", "r")
     assert (code, err) == (5, "paceline: pool /maps is of paceline.pools:9 now (VERSION_CONFLICT)\n")
     assert cell.writes()[0].headers["if-match"] == '"paceline.pools:3"'
-    cli("pool", "apply", str(path), "--expected", "*")
+    cli("pool", "apply", str(path), "--expected", "*", "--reason", "r")
     assert cell.writes()[1].headers["if-match"] == "*"
     path.write_text("- {path: /maps}\n- {path: /else}")
-    assert cli("pool", "apply", str(path), "--expected", "paceline.pools:3")[0] == 2
+    assert cli("pool", "apply", str(path), "--expected", "paceline.pools:3", "--reason", "r")[0] == 2
 
 
 def test_a_pool_is_applied_to_the_cell_of_its_file(cli, cell, tmp_path):
@@ -729,9 +729,9 @@ def test_a_pool_of_a_cell_that_the_server_does_not_serve(cli, cell, tmp_path):
     ("words", "method", "path", "body"),
     [
         (("job", "get", "a"), "GET", "/v1/jobs/a", job()),
-        (("job", "stop", "a"), "POST", "/v1/jobs/a/stops", {"code": "DONE"}),
-        (("job", "priority", "a", "3"), "POST", "/v1/jobs/a/priorities", {"code": "DONE"}),
-        (("pool", "remove", "/p"), "DELETE", "/v1/pools/p", {"code": "DONE"}),
+        (("job", "stop", "a", "--reason", "r"), "POST", "/v1/jobs/a/stops", {"code": "DONE"}),
+        (("job", "priority", "a", "3", "--reason", "r"), "POST", "/v1/jobs/a/priorities", {"code": "DONE"}),
+        (("pool", "remove", "/p", "--reason", "r"), "DELETE", "/v1/pools/p", {"code": "DONE"}),
         (("host", "confirm-loss", "h1", "--yes"), "POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE"}),
         (("host", "remove", "h1"), "POST", "/v1/hosts/h1/removals", {"code": "DONE"}),
         (("host", "clear", "h1"), "POST", "/v1/hosts/h1/clearances", {"code": "DONE"}),
@@ -764,7 +764,7 @@ POOL         RESERVED CPU  LIMIT CPU  ENTITLED CPU  DEMAND CPU  USED CPU  RESERV
     assert "reservation     cpu 1.5, memory 2GiB" in shown
     assert "limit           no limit\n" in shown
     assert "without_hosts   nothing\n" in shown
-    assert cli("pool", "remove", "/maps/tiles")[:2] == (0, "pool /maps/tiles removed\n")
+    assert cli("pool", "remove", "/maps/tiles", "--reason", "over")[:2] == (0, "pool /maps/tiles removed\n")
 
 
 def test_hosts(cli, cell):
