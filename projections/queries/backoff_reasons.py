@@ -19,7 +19,7 @@ def code_of(job: JobRow, failure: Failure | None) -> Code:
     if 0 < job.max_running <= in_use(job):
         return Code.MAX_RUNNING
     fails = failure is not None and failure.waits
-    if job.kind == "stateful" and not fails:
+    if job.kind == "stateful" and not fails and job.backoff < job.tasks:  # where all wait, the first waits for its time
         return Code.STARTS_IN_ORDER
     lasts = fails and failure is not None and failure.lasts
     return Code.CRASH_LOOP if lasts and job.kind != "batch" else Code.BACKOFF
@@ -57,7 +57,7 @@ def _of_room(job: JobRow) -> Reason:
 
 def _of_failure(job: JobRow, failure: Failure | None, code: Code) -> Reason:
     reason = of_code(Code.BACKOFF, "lifecycle", counted(job.backoff))
-    text = reason.text
+    text = f"{reason.text}, in order" if job.kind == "stateful" and job.backoff > 1 else reason.text
     if failure is None or not failure.waits:
         return reason._replace(text=text, remedy=again(job.backoff))
     how = words_of(failure)

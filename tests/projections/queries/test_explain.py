@@ -382,6 +382,10 @@ def test_tasks_of_a_stateful_job_wait_for_the_one_before(api):
         "2 tasks wait for the one before to be up (a stateful job starts in order); "
         "each starts once the one before it is available"
     )
+    api.cell.run("a", (0,))
+    api.cell.decide("lifecycle", ended("a", (0,), Outcome.SUCCEEDED, kept=1))
+    text = "3 tasks wait before they are tried again, in order; they are tried again by themselves"
+    assert told(api) == ("BACKOFF", "nobody, wait", text), "the first waits for its time"
 
 
 def test_tasks_wait_for_room_among_max_running(api):
