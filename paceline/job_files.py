@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from events.codes import no_pool
 from events.json_documents import read_json
 from events.nearest import meant
 from events.yaml_documents import Document, Fault, parse
@@ -117,6 +116,7 @@ def _checked_jobs(
 
 
 def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault]:
+    from events.codes import no_pool  # imports numpy
     from events.spec.job import POOL_PATTERN
 
     for document in documents:
