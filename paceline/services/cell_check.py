@@ -3,12 +3,11 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse
 from events.bounds import ALARM_UNREAD_MS
 from events.codec import CodecError, decode
-from events.log.kafka.groups import Group
 from events.log.port import Log, LogRecord
 from events.records.base import Event
 from events.records.hosts import GatewayBeat
@@ -16,7 +15,10 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import RoundFault, accept, key_of
 from events.topics import rounds_of
 from processors.machine import Machine
-from projections.queries.machine_lag import late_since_ms, unread_of
+from projections.lateness import late_since_ms, unread_of
+
+if TYPE_CHECKING:
+    from events.log.kafka.groups import Group
 
 TAIL_RECORDS = 500
 """So much of the end of a machine's topic is looked at; rounds before that are for `paceline log verify`."""
@@ -98,7 +100,7 @@ def check_machine(
     log: Log,
     machine: Machine,
     ends: Mapping[str, int],
-    group: Group | None,
+    group: "Group | None",
     runner: str,
     alarm_unread_ms: int = ALARM_UNREAD_MS,
 ) -> MachineStatus:

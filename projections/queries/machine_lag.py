@@ -1,8 +1,4 @@
-"""The lag of the machines and the views behind the log, and machines that don't decide.
-
-`late_since_ms` is the one rule for that: the overview, the page of operations, its alarms, the metric that Prometheus
-reads and `paceline cell check` all follow it.
-"""
+"""The lag of the machines and the views behind the log, and machines that don't decide (`projections/lateness.py`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -13,17 +9,12 @@ from sqlalchemy import Connection, select
 
 from events.bounds import ALARM_UNREAD_MS
 from events.log.port import Log
-from events.topics import ALL, JOBS, MACHINES, POOLS, rounds_of
+from events.topics import ALL, MACHINES
+from projections.lateness import late_since_ms, unread_of
 from projections.queries.metric_families import Family, Samples
 from projections.views import tables
-from projections.views.reader import OWNERS, folded
+from projections.views.reader import folded
 
-WITHIN_MS = {JOBS.name: 0, POOLS.name: 0}
-"""Milliseconds that a record may lie before a round takes it in though nothing follows from it. What users write is
-answered at once; other facts are recorded within a minute, decisions of other machines within an hour
-(docs/architecture.md).
-"""
-FACT_WITHIN_MS, DECISION_WITHIN_MS = 60_000, 3_600_000
 BEHIND = 1_000
 """A machine whose newest round is young and that leaves no more than this unread needs no closer look."""
 LATE = Family(
@@ -32,7 +23,6 @@ LATE = Family(
     "How long a machine has left a record unread that is older than alarm_unread_after; 0: it decides.",
     ("machine",),
 )
-_ROUNDS = {rounds_of(machine) for machine in MACHINES}
 _chains, _rounds = tables.chains.c, tables.rounds.c
 
 
@@ -47,28 +37,6 @@ class MachineLag(NamedTuple):
     round_ms: int
     unread: int
     late_since_ms: int
-
-
-def late_since_ms(log: Log, unread: Mapping[str, int], now_ms: int, after_ms: int = ALARM_UNREAD_MS) -> int:
-    """Since when the oldest record waits that its machine should have taken in; 0: there is none. `unread`: of each
-    topic the offset of the first record that no round of the machine names. Raises LogError.
-    """
-    late = []
-    for topic, offset in unread.items():
-        within = WITHIN_MS.get(topic, DECISION_WITHIN_MS if topic in _ROUNDS else FACT_WITHIN_MS)
-        at_ms = next((record.at_ms for record in log.scan(topic, offset)), now_ms)
-        if now_ms - at_ms > within + after_ms:
-            late.append(at_ms)
-    return min(late, default=0)
-
-
-def unread_of(machine: str, have: Mapping[str, int], ends: Mapping[str, int]) -> dict[str, int]:
-    """The offset of the first record of each topic that no round of a machine names. `have`: where its rounds
-    have read to, `ends`: where the topics end.
-    """
-    own = {topic: 0 for topic, owner in OWNERS.items() if owner == machine}
-    read = {topic: offset for topic, offset in {**own, **have}.items() if topic != rounds_of(machine)}
-    return {topic: offset for topic, offset in read.items() if ends.get(topic, 0) > offset}
 
 
 def machine_lags(

@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, select
 
-from events.topics import BY_NAME, HOSTS, JOBS, POOLS, TASKS
+from events.topics import BY_NAME
+from projections.lateness import OWNERS
 from projections.views import tables
-
-OWNERS = {JOBS.name: "lifecycle", TASKS.name: "lifecycle", POOLS.name: "entitlement", HOSTS.name: "placement"}
 
 # Each answer asks these, as text: making statements of them would take as long as the rest of a page. That of all is in
 # one row: each step of SQLite waits for Python's lock.

@@ -5,7 +5,7 @@ import pytest
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
 from events.topics import HOSTS, JOBS, POOLS, rounds_of
-from projections.queries.machine_lag import late_since_ms, unread_of
+from projections.lateness import late_since_ms, unread_of
 
 PLACEMENT = rounds_of("placement")
 

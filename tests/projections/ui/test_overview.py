@@ -15,8 +15,8 @@ from bench._large_cell import LargeCell, Size
 from events.codes import RunCause
 from paceline.client.cell_models import CellSeries
 from projections.api.app import create_app
+from projections.lateness import FACT_WITHIN_MS
 from projections.queries.log_time import newest_ms
-from projections.queries.machine_lag import FACT_WITHIN_MS
 from projections.queries.series import cell_series
 from projections.queries.series_points import times_of
 from projections.ui import overview_plots
