@@ -93,8 +93,8 @@ def shown(text: str) -> Iterator[tuple[str, str]]:
             yield part[:size], part[size:]
 
 
-def test_it_says_what_the_readme_shows(cell: RunningCell) -> None:
-    [block] = re.findall(r"\$ make cell\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+def test_it_says_what_the_tour_shows(cell: RunningCell) -> None:
+    [block] = re.findall(r"\$ make cell\n(.*?)```", (ROOT / "docs" / "tour.md").read_text(), re.S)
     assert doctest.OutputChecker().check_output(block, cell.said, FLAGS), cell.said
 
 

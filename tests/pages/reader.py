@@ -4,7 +4,7 @@
 
 writes into the pages what their examples print now. Blocks of `console` hold commands behind `$`, those of `pycon`
 Python behind `>>>`. What differs from run to run (`VOLATILE`) stands as it was first written. Comments above a block
-say what a reader does without a command: `<!-- until: TEXT -->` repeats its first example until it prints the text,
+say what a reader does without a command: `<!-- until: PATTERN -->` repeats its first example until it prints such text,
 `<!-- ends: NAME -->` ends the agent of a host, as a machine does that loses its power.
 """
 
@@ -142,7 +142,7 @@ class Reader:
         for entered, shown in examples(block[2], block[3]):
             said = self.enter(block[2], entered)
             end = time.monotonic() + PATIENCE_S
-            while awaited not in said and time.monotonic() < end:
+            while not re.search(awaited, said, re.S) and time.monotonic() < end:
                 time.sleep(AGAIN_S)
                 said = self.enter(block[2], entered)
             awaited = ""

@@ -8,7 +8,14 @@ from paceline.client.client import Client
 from tests.helpers import ROOT
 from tests.pages.reader import BLOCK, differences, examples, same
 
-PAGES = ("docs/walk-user.md", "docs/walk-operator.md", "docs/first-cluster.md", "docs/http.md", "docs/python.md")
+PAGES = (
+    "README.md",
+    "docs/walk-user.md",
+    "docs/walk-operator.md",
+    "docs/first-cluster.md",
+    "docs/http.md",
+    "docs/python.md",
+)
 
 
 @pytest.mark.outside
@@ -23,6 +30,12 @@ def test_every_method_of_the_client_has_its_example() -> None:
     methods = [name for kind in Client.__mro__[:-1] for name, member in vars(kind).items() if callable(member)]
     missing = {name for name in methods if not name.startswith("_") and f"client.{name}" not in shown}
     assert missing == set()
+
+
+def test_the_list_of_pages_has_each_page() -> None:
+    text = (ROOT / "docs" / "README.md").read_text()
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"]({page})" not in text} == set()
 
 
 def test_examples_are_read_with_their_documents_and_outputs() -> None:

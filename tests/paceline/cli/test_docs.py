@@ -113,7 +113,7 @@ def test_the_foreign_producer_tells_how_it_is_used(monkeypatch, capsys, argument
 
 
 def test_standard_input_of_the_tour_is_a_job(monkeypatch):
-    [text] = re.findall(r"<<'JOB'\n(.*?)JOB\n", (ROOT / "README.md").read_text(), re.S)
+    [text] = re.findall(r"<<'JOB'\n(.*?)JOB\n", (ROOT / "docs" / "tour.md").read_text(), re.S)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert [job.job_id for job in read_jobs(["-"])] == ["too-much"]
 

@@ -26,7 +26,7 @@ def commands(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("page", ["README.md", "docs/updates.md"])
+@pytest.mark.parametrize("page", ["docs/tour.md", "docs/updates.md"])
 def test_the_tour_is_true(page: str, tmp_path: Path):
     tour = commands(page)
     assert len(tour) >= 12
