@@ -8,10 +8,10 @@ from paceline.client.api_requests import PAGE, PAGES_MAX, json_body, new_id
 from paceline.client.checked_values import path_of, pool_path
 from paceline.client.errors import NotFound
 from paceline.client.events import EventRequests
-from paceline.client.jobs import PLAN_S, JobRequests
+from paceline.client.follow import FollowRequests
+from paceline.client.jobs import PLAN_S
 from paceline.client.json_type import Json
 from paceline.client.models import Answer, HistoryEntry, Task
-from paceline.client.output import OutputRequests
 from paceline.client.plain_http import FAULTS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paceline.client.usage_models import HostUsage, UsageSums
 
 
-class Client(JobRequests, OutputRequests, EventRequests):
+class Client(FollowRequests, EventRequests):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, WORD_MAX
+from events.codes import TaskState
 from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 from paceline.client.page_models import HistoryPage, TasksPage
 from projections.api import job_commands, job_prefetches, job_starts, job_versions, placements
@@ -45,9 +46,11 @@ from projections.queries.job_filter import JobFilter
 from projections.queries.job_list import page_text
 from projections.record_json import at
 from projections.views.job_states import JOB_STATES
+from projections.views.rows import JobRow
 
 OWNERS_MAX = 32
 LOG_BYTES_MAX = 256 * 1024
+NO_OUTPUT = "NO_OUTPUT"
 
 
 class JobsRequest(NamedTuple):
@@ -185,16 +188,10 @@ def _tasks(router: APIRouter, context: Context) -> None:
         until the other stream has more than `other_offset` bytes, or until the run ends.
         """
 
-        def find(connection: Connection) -> tuple[int, str | None]:
-            row = find_job(connection, job_id)
-            task = task_queries.task(connection, row, instance)
-            if task is None or not (run or task["run"]):
-                raise not_found("run of task", f"{instance} of job {job_id}")
-            if run in (None, task["run"]):
-                return task["run"], task["host_id"]
-            return run, task_queries.past_host(connection, row, instance, run)
+        def find(connection: Connection) -> AskedRun:
+            return run_asked_for(connection, find_job(connection, job_id), instance, run)
 
-        number, host_id = await run_in_threadpool(read_views, context, find)
+        number, host_id, unknown = await run_in_threadpool(read_views, context, find)
         if context.task_log is None:
             raise Problem(503, "NO_GATEWAY", "this process has no gateway to ask for output")
         try:
@@ -203,7 +200,8 @@ def _tasks(router: APIRouter, context: Context) -> None:
             with (context.following if wait_ms else context.waiting).one(client_of(request)):
                 piece = await context.task_log(ask, host_id)
         except LookupError as error:
-            raise Problem(404, "NO_OUTPUT", str(error.args[0] if error.args else error)) from error
+            why = unknown if host_id is None else ""
+            raise Problem(404, NO_OUTPUT, why or str(error.args[0] if error.args else error)) from error
         headers = {
             "Log-Offset": str(piece.offset),
             "Log-Next-Offset": str(piece.next_offset),
@@ -216,6 +214,33 @@ def _tasks(router: APIRouter, context: Context) -> None:
             "X-Content-Type-Options": "nosniff",
         }
         return Response(piece.data, 200, headers, media_type="application/octet-stream")
+
+
+class AskedRun(NamedTuple):
+    """A run whose output is asked for, and its host as far as the views know it; None: `unknown` says why not, where
+    the gateway doesn't know it either.
+    """
+
+    number: int
+    host_id: str | None
+    unknown: str = ""
+
+
+def run_asked_for(connection: Connection, job: JobRow, instance: int, run: int | None) -> AskedRun:
+    """The run of a task whose output is asked for, None: the last. Raises a problem where there is none."""
+    task = task_queries.task(connection, job, instance)
+    number = run or (task["run"] if task else 0)
+    if task is None or not number:
+        raise not_found("run of task", f"{instance} of job {job.job_id}")
+    of, is_queued = f"task {instance} of job {job.job_id}", task["state"] == TaskState.QUEUED.name
+    last = task["run"] - is_queued
+    host_id = task["host_id"] if number == task["run"] else task_queries.past_host(connection, job, instance, number)
+    if number <= last:
+        return AskedRun(number, host_id, f"run {number} of {of} came to no host, or isn't kept any more")
+    if number == task["run"]:
+        return AskedRun(number, host_id, f"run {number} of {of} has no host yet")
+    what = f"its last is run {last}" if last else "it has had none yet"
+    return AskedRun(number, host_id, f"{of} has no run {number}; {what}")
 
 
 def job_states(text: str) -> list[str]:

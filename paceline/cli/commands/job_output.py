@@ -1,6 +1,7 @@
 """Commands of `paceline job` that show what runs write."""
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +14,13 @@ from paceline.client.pauses import SLOWEST_ASK_S
 from paceline.output import note
 
 if TYPE_CHECKING:
-    from paceline.client.client import Client
+    from collections.abc import Iterator
 
+    from paceline.client.client import Client
+    from paceline.client.output import OutputPiece
+
+FOLLOWED_MAX = 32
+"""Tasks that are followed at once, each by a request that waits at its host."""
 END_S = 10.0
 """So long it is waited until the cell has heard how a run ended that has."""
 
@@ -27,29 +33,52 @@ END_S = 10.0
     )
 )
 @ID
-@TASK
-@click.option("--run", type=click.IntRange(1), help="Run number. [default: the last]")
+@click.option("--task", "instance", type=click.IntRange(0), help="Instance of the job. [default: all]")
+@click.option("--run", type=click.IntRange(1), help="Run number. [default: the last, and with -f those after it]")
 @click.option("--stdout", "only", flag_value="stdout", help="Print stdout only.")
 @click.option("--stderr", "only", flag_value="stderr", help="Print stderr only, to stdout.")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Begin with the last N lines of each stream.")
-@click.option("-f", "--follow", is_flag=True, help="Keep printing until the run has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the task has ended, run after run.")
 @cell_option
 @with_client
 def logs(
-    client: "Client", job_id: str, instance: int, run: int | None, only: str | None, tail: int | None, follow: bool
+    client: "Client",
+    job_id: str,
+    instance: int | None,
+    run: int | None,
+    only: str | None,
+    tail: int | None,
+    follow: bool,
 ) -> None:
-    """Print the output of a run, stderr to stderr.
+    """Print the output of a job, stderr to stderr. Of several tasks each line begins with the task that wrote it.
 
-    Without --follow it ends where the output ends now. With it, a cell that is away is waited for, up to a minute; exit
-    code 0 says that all was printed until the end of the run. Bytes that the host has dropped, as this command was too
-    slow or came too late, are told of on stderr.
+    Without --follow it ends where the output ends now. With it, the next run of a task is followed, too, until it has
+    none, with --run only that one; a cell that is away is waited for, up to a minute; exit code 0 says that all was
+    printed to the end. Bytes that the host has dropped, as this command was too slow or came too late, are told of on
+    stderr.
     """
-    from paceline.cli.output_printing import print_pieces
+    from paceline.cli.output_printing import print_pieces, print_tasks
     from paceline.client.output import STREAMS
 
     streams = (only,) if only else STREAMS
-    offsets = {} if tail is None else {each: client.output_end(job_id, instance, run, each, tail) for each in streams}
-    print_pieces(client.read_output(job_id, instance, run, streams, follow, offsets), bool(only))
+    instances = [0 if instance is None else instance]
+    if instance is None and run is None and (several := client.job(job_id)["instances"]) > 1:
+        instances = list(range(several))
+    if follow and len(instances) > FOLLOWED_MAX:
+        raise click.UsageError(
+            f"job {job_id} has {len(instances)} tasks, -f follows {FOLLOWED_MAX} at most: name one with --task"
+        )
+
+    def pieces(instance: int) -> "Iterator[OutputPiece]":
+        if follow and run is None:
+            return client.follow(job_id, instance, streams, tail)
+        ends = {} if tail is None else {each: client.output_end(job_id, instance, run, each, tail) for each in streams}
+        return client.read_output(job_id, instance, run, streams, follow, ends)
+
+    if len(instances) == 1:
+        print_pieces(pieces(instances[0]), bool(only))
+    else:
+        print_tasks({each: partial(pieces, each) for each in instances}, bool(only), at_once=follow)
 
 
 @click.command(epilog=examples("paceline job attach web --task 2"))

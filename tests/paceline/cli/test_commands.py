@@ -661,7 +661,25 @@ def test_output_without_follow_ends_where_it_ends_now(cli, cell):
     path = "/v1/jobs/a/tasks/0/log"
     cell.answer("GET", path, b"one", Log_Offset="0", Log_Next_Offset="3", Log_Ended="0")
     cell.answer("GET", path, b"", Log_Offset="3", Log_Next_Offset="3", Log_Ended="0")
+    cell.answer("GET", "/v1/jobs/a", job("a", instances=1))
     assert cli("job", "logs", "a", "--stdout") == (0, "one", "")
+
+
+def test_the_output_of_several_tasks_has_the_task_before_each_line(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", job("a", instances=3))
+    for task, text in ((0, b"one\ntwo\n"), (1, b"half")):
+        ends = {"Log_Next_Offset": str(len(text)), "Log_End": str(len(text)), "Log_Ended": "1"}
+        cell.answer("GET", f"/v1/jobs/a/tasks/{task}/log", text, Log_Offset="0", **ends)
+    cell.problem("GET", "/v1/jobs/a/tasks/2/log", 404, "NO_OUTPUT", "run 1 of task 2 of job a has no host yet")
+    code, out, err = cli("job", "logs", "a", "--stdout")
+    assert (code, out) == (0, "0 | one\n0 | two\n1 | half\n")
+    assert err == "task 2: run 1 of task 2 of job a has no host yet (NO_OUTPUT)\n"
+    cell.answer("GET", "/v1/jobs/b", job("b", instances=40))
+    assert cli("job", "logs", "b", "-f")[0] == 2
+    cell.answer("GET", "/v1/jobs/c", job("c", instances=2))
+    for task in (0, 1):
+        cell.problem("GET", f"/v1/jobs/c/tasks/{task}/log", 404, "NO_OUTPUT", "its runs write no output")
+    assert cli("job", "logs", "c")[0] == 4
 
 
 def test_validating_needs_no_cell(cli, tmp_path):

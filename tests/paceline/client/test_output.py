@@ -123,3 +123,45 @@ def test_reading_ends_where_the_output_ended_when_it_began(cell, client):
     page(cell, b"two\nthree\n", 4, 14)
     page(cell, b"more\n", 14, 19)
     assert b"".join(piece.data for piece in client.read_output("a", 0, streams=("stdout",))) == b"one\ntwo\nthree\n"
+
+
+def task(cell: FakeCell, run: int, state: str) -> None:
+    tasks = {"tasks": [{"job_id": "a", "instance": 0, "run": run, "state": state}], "next_page_token": ""}
+    cell.answer("GET", "/v1/jobs/a/tasks", tasks)
+
+
+def test_a_service_is_followed_from_run_to_run_until_its_task_has_ended(cell, client, monkeypatch):
+    """Also a run that ended before anybody looked; one that came to no host is passed over."""
+    monkeypatch.setattr("paceline.client.follow.FIRST_ASK_S", 0.0)
+    monkeypatch.setattr("paceline.client.follow.SLOWEST_ASK_S", 0.0)
+    for run, state in ((0, "QUEUED"), (1, "RUNNING"), (1, "BACKOFF"), (2, "QUEUED"), (4, "RUNNING"), (4, "RUNNING")):
+        task(cell, run, state)
+    for run in (1, 3, 4):
+        task(cell, 4, "RUNNING" if run < 4 else "KILLED")
+    page(cell, b"one\n", 0, 4, ended=True, Log_Run=1)
+    cell.problem("GET", PATH, 404, "NO_OUTPUT", "run 2 came to no host")
+    page(cell, b"three\n", 0, 6, ended=True, Log_Run=3)
+    page(cell, b"four\n", 0, 5, ended=True, Log_Run=4)
+    assert [each.data for each in client.follow("a", streams=("stdout",))] == [b"one\n", b"three\n", b"four\n"]
+    assert [each.query["run"] for each in cell.asked if each.path == PATH] == ["1", "2", "3", "4"]
+
+
+def test_a_follower_outlives_a_cell_that_is_away_between_two_runs(cell, client):
+    task(cell, 1, "RUNNING")
+    page(cell, b"one\n", 0, 4, ended=True, Log_Run=1)
+    cell.problem("GET", "/v1/jobs/a/tasks", 503, "NOT_READY", "the API is about to serve")
+    task(cell, 2, "RUNNING")
+    page(cell, b"two\n", 0, 4, ended=True, Log_Run=2)
+    cell.problem("GET", "/v1/jobs/a/tasks", 502, "", "no upstream")
+    client.patience = 0.2
+    pieces = client.follow("a", streams=("stdout",))
+    assert [next(pieces).data for _ in range(2)] == [b"one\n", b"two\n"]
+    with pytest.raises(Unreachable, match="the job goes on"):
+        next(pieces)
+
+
+def test_what_isn_t_there_is_not_followed(cell, client):
+    cell.answer("GET", "/v1/jobs/a/tasks", {"tasks": [], "next_page_token": ""})
+    cell.answer("GET", "/v1/jobs/a", {"job_id": "a", "state": "REJECTED", "instances": 1})
+    with pytest.raises(NotFound, match="no task 0 of job a"):
+        next(client.follow("a"))

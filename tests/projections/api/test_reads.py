@@ -346,6 +346,25 @@ def test_the_output_of_a_run_that_another_came_after_elsewhere(api):
     assert [(question[2], question[-1]) for question in api.asked] == [(1, "h1"), (2, "h2"), (3, None)]
 
 
+def test_that_there_is_no_output_of_a_run_is_said_in_its_own_words(api):
+    """Where the gateway doesn't know its host, either."""
+    api.cell.host("h1")
+    api.cell.accept("gone", retries={"max": 1})
+    api.fold()
+
+    def said(run: int) -> str:
+        answer = api.client.get(f"/v1/jobs/gone/tasks/0/log?run={run}")
+        return str(api.problem(answer, 404, "NO_OUTPUT")["detail"])
+
+    assert said(1) == "run 1 of task 0 of job gone has no host yet"
+    assert said(7) == "task 0 of job gone has no run 7; it has had none yet"
+    api.cell.run("gone", host_id="h1")
+    api.cell.decide("lifecycle", ended("gone", (0,), Outcome.FAILED, exit_code=1, kept=1), queued("gone", (0,), run=2))
+    api.fold()
+    assert said(7) == "task 0 of job gone has no run 7; its last is run 1"
+    assert said(2) == "run 2 of task 0 of job gone has no host yet"
+
+
 def test_a_round_decoded(api):
     api.cell.accept("a", instances=2)
     api.fold()
