@@ -17,6 +17,11 @@ A job is written in YAML or JSON and submitted with `paceline job submit FILE`, 
 record. This page is made from the schema of the spec by `python -m tools.jobs_page > docs/jobs.md`; a test compares.
 [task-life.md](task-life.md) has the life of a task, [reasons.md](reasons.md) why it waits.
 
+A file may hold many jobs: YAML documents, or a list in YAML or JSON. They are sent in one request (`POST
+/v1/job-batches`, 10,000 jobs at most), and the cell checks all of them before it takes one: where a check refuses one,
+none is submitted, and each fault is told by its line. With `--dry-run` nothing is written: the machines of the cell
+decide on a copy of their state, and the answer is what would be written, where the jobs would go, or who is refused.
+
 Times have a unit: `500ms`, `10s`, `5m`, `2h`, `1d`. So have sizes: `64MiB`, `2GiB`. Other amounts are numbers (`0.5`)
 or thousandths (`500m`).
 """

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SILENCE_NOTE_S = 3.0
 """A cell that is away for less is not worth a word."""
 BAR = 30
+NAMED_MAX = 5
+"""The most jobs that are named in the command that follows them."""
 STOPPED = "stopped"
 """The goal of a command that waits for a job that it has stopped."""
 IN_ORDER = "STARTS_IN_ORDER"
@@ -163,12 +165,20 @@ def _why(client: "Client", job_ids: Iterable[str]) -> Iterator[str]:
                 yield f"  {job_id}: {headline['code']} {timed(headline['message'])}"
 
 
+def how_to_follow(job_ids: Sequence[str], pools: Collection[str] = ()) -> str:
+    """The command that follows jobs, which names them where they are few; `pools`: theirs."""
+    if len(job_ids) <= NAMED_MAX:
+        return f"paceline job wait {' '.join(job_ids)}"
+    return f"paceline job list{f' --pool {next(iter(pools))}' if len(pools) == 1 else ''}"
+
+
 def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: float | None, form: str = "table") -> int:
     """Waits for jobs and says which have failed; returns the exit code. Raises `TimedOut`."""
     try:
         jobs = wait_for(client, ids, goal, timeout)
     except KeyboardInterrupt:
-        note(f"interrupted; the job goes on. Wait again with: paceline job wait {' '.join(ids)}")
+        goes_on, again = ("jobs go", "Follow them") if len(ids) > NAMED_MAX else ("job goes", "Wait again")
+        note(f"interrupted; the {goes_on} on. {again} with: {how_to_follow(ids)}")
         return 130
     codes = set()
     for each in jobs.values():

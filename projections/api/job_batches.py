@@ -1,5 +1,5 @@
 """Routes of batches: many jobs in one request, each answered, which are checked on one state of the views, written at
-once and waited for together.
+once and waited for together (decision 084).
 """
 
 import time

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AT_ONCE = 8
 """Commands that are sent at once where there are more jobs than that."""
-NAMED_MAX = 5
-"""The most jobs that are named in the command that follows them."""
 UNENDED = "SUBMITTED,PENDING,RUNNING"
 """The states that a filter looks at unless it names others."""
 _IDS = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete("job"))
@@ -96,10 +94,3 @@ def each_of(ids: Collection[str], ask: Callable[[str], T]) -> Iterator[tuple[str
         yield from zip(ids, threads.map(ask, ids), strict=True)
     finally:
         threads.shutdown(cancel_futures=True)
-
-
-def how_to_follow(job_ids: Sequence[str], pools: Collection[str] = ()) -> str:
-    """The command that follows jobs, which names them where they are few; `pools`: theirs."""
-    if len(job_ids) <= NAMED_MAX:
-        return f"paceline job wait {' '.join(job_ids)}"
-    return f"paceline job list{f' --pool {next(iter(pools))}' if len(pools) == 1 else ''}"

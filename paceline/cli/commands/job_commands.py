@@ -8,7 +8,7 @@ import click
 
 from events.bounds import INT_MAX
 from events.instance_ranges import PATTERN, read_ranges
-from paceline.cli.commands.chosen_jobs import chosen_jobs, each_of, how_to_follow
+from paceline.cli.commands.chosen_jobs import chosen_jobs, each_of
 from paceline.cli.commands.common import (
     DECIDED_S,
     Duration,
@@ -19,7 +19,7 @@ from paceline.cli.commands.common import (
     with_client,
 )
 from paceline.cli.commands.reasons import reason_option
-from paceline.cli.progress import STOPPED, wait_and_report
+from paceline.cli.progress import STOPPED, how_to_follow, wait_and_report
 from paceline.output import answers, note
 
 if TYPE_CHECKING:

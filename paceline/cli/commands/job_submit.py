@@ -9,10 +9,9 @@ import click
 
 from events.words import plural
 from paceline.cli.commands import job_plan
-from paceline.cli.commands.chosen_jobs import how_to_follow
 from paceline.cli.commands.common import DECIDED_S, FILES, cell_option, examples, output_option, pool_paths, with_client
 from paceline.cli.commands.job_commands import TIMEOUT, check_timeout
-from paceline.cli.progress import wait_and_report
+from paceline.cli.progress import how_to_follow, wait_and_report
 from paceline.client.errors import PacelineError
 from paceline.client.models import FAILED, GOALS, KILLED
 from paceline.output import answers, note, say
