@@ -1,12 +1,14 @@
 """Answers of the API against the types that its description publishes."""
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from projections.api.answers import ANSWERS, WRITES, of_write
+from projections.api.parameters import EVERYWHERE
 from tools.openapi import kept
 
 _REST = ("subject", "path")
@@ -49,14 +51,25 @@ def _is(kind: Any, answer: Any) -> bool:
         return False
 
 
+def unknown_parameters(method: str, path: str, names: Iterable[str]) -> set[str]:
+    """The parameters of a request that its route doesn't have; none where the route isn't described."""
+    described = [name for name, pattern in _PATHS.items() if pattern.fullmatch(path)]
+    operation = _DESCRIPTION["paths"][_nearest(path, described)].get(method.lower()) if described else None
+    known = {each["name"] for each in operation.get("parameters", ())} if operation else set(names)
+    return set(names) - known - EVERYWHERE
+
+
+def _nearest(path: str, described: Sequence[str]) -> str:
+    return path if path in described else max(described, key=lambda each: each.count("/"))
+
+
 def must_be_declared(method: str, path: str, answer: Any) -> None:
     """Fails where a status of an answer, or what it is of, isn't in the description of its route."""
     plain = unquote(path.partition("?")[0])
     names = [name for name, pattern in _PATHS.items() if pattern.fullmatch(plain)]
     if not names or method == "HEAD":
         return
-    name = plain if plain in names else max(names, key=lambda each: each.count("/"))
-    responses = _DESCRIPTION["paths"][name].get(method.lower(), {}).get("responses")
+    responses = _DESCRIPTION["paths"][_nearest(plain, names)].get(method.lower(), {}).get("responses")
     if responses is None:
         return
     status = str(answer.status_code)

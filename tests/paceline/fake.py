@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from paceline.client.proof import Proving
+from tests.helpers.answer_types import unknown_parameters
 
 OF_FOLDER = "of the folder"
 """The token that it proves to have."""
@@ -34,6 +35,8 @@ class FakeCell:
         self.said = threading.Condition()
         self._answers: dict[tuple[str, str], list[Response]] = {}
         self.address = ""
+        self.unknown = set[str]()
+        """Parameters that a real cell would refuse."""
 
     def answer(self, method: str, path: str, body: Any = None, status: int = 200, **headers: str) -> None:
         """Adds an answer; a body of bytes goes out as it is."""
@@ -59,6 +62,7 @@ class FakeCell:
         raw = await request.body()
         body = json.loads(raw) if raw else None
         path = request.url.path
+        self.unknown |= unknown_parameters(request.method, path, request.query_params)
         with self.said:
             self.asked.append(Asked(request.method, path, dict(request.query_params), dict(request.headers), body))
             self.said.notify_all()
@@ -81,6 +85,7 @@ def running(cell: FakeCell) -> Iterator[FakeCell]:
     app = Starlette(routes=[Route("/{path:path}", cell.serve, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])])
     with served(Proving(app, OF_FOLDER)) as cell.address:
         yield cell
+    assert not cell.unknown, "parameters that the API doesn't have"
 
 
 @contextmanager
