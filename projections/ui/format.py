@@ -56,6 +56,11 @@ def moment(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%d %b %H:%M:%S}Z"
 
 
+def time_of_day(ms: int) -> str:
+    """A time without its date, in UTC: 14:03:27Z."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M:%S}Z"
+
+
 def iso(ms: int) -> str:
     """A time as ?at= takes it: 2026-11-24T14:03:27.120Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,11 +4,12 @@ from typing import Any
 
 from projections.queries.job_runs import TROUBLE, HostRuns, JobRun, RunsByHost
 from projections.ui.colours import OUTCOMES
-from projections.ui.format import moment
+from projections.ui.format import moment, time_of_day
 from projections.ui.page_values import PageValues
 
 LANES = 12
 TICKS = 4
+DAY_S = 86_400
 LANE_HEIGHT = 3.05
 _TROUBLE = frozenset(each.name for each in TROUBLE)
 
@@ -27,9 +28,10 @@ def drawn(runs_by_host: RunsByHost, newest: int, now_ms: int) -> PageValues:
         "hosts": [_host(host, newest, last, at) for host in runs_by_host.shown],
         "all": runs_by_host.hosts,
         "partial": runs_by_host.partial,
-        "ticks": [(at(second), moment(second * 1000)) for second in range(first, last, max(1, length // TICKS))][
-            1:TICKS
-        ],
+        "ticks": [
+            (at(second), (moment if length > DAY_S else time_of_day)(second * 1000))
+            for second in range(first, last, max(1, length // TICKS))
+        ][1:TICKS],
     }
 
 

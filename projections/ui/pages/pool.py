@@ -17,6 +17,7 @@ from projections.api.all_cells import OpenCell
 from projections.api.problems import not_found
 from projections.asked_values import whole_number
 from projections.queries.entitlements import entitlement_json
+from projections.queries.log_time import oldest_ms
 from projections.queries.pool_levels import Standings, Waits, pools_named, standings, waits
 from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
@@ -30,6 +31,7 @@ from projections.ui.pool_plots import changes, plots
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.rendering import link
 from projections.ui.scene import Page, Scene
+from projections.ui.time_bar import SHORTEST_MS
 from projections.views.rows import PoolRow
 
 QUEUE = 20
@@ -59,7 +61,7 @@ def load(scene: Scene) -> PageValues:
     size, hours, units = _size(scene), hours_of(scene.query.get("hours", "")), kinds.units
     drawn = bars(pool, names, {}, kinds)
     units = kinds.units
-    begin_ms = scene.now_ms - hours * HOUR_MS
+    begin_ms = min(max(oldest_ms(connection), scene.now_ms - hours * HOUR_MS), scene.now_ms - SHORTEST_MS)
     changed = changes(connection, path, begin_ms, scene.now_ms)
     plotted = [name for name in kinds.names if drawn.get(name)][:PLOTS]
     entitled = entitlement_json(connection, of.context.cell, path)
@@ -175,6 +177,8 @@ def _document(path: str, spec: PoolDefined, kinds: Kinds) -> str:
     body = from_event(spec, kinds.units)
     default = from_event(PoolDefined(path=path, command_id=""), kinds.units)
     spec_values = {name: value for name, value in body.items() if value != default[name]}
+    if list(share := spec_values.get("share") or {}) == ["others"]:
+        spec_values["share"] = share["others"]
     lines = ({"path": path} | spec_values).items()
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in lines)
 

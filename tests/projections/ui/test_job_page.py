@@ -298,6 +298,14 @@ def test_a_run_is_drawn_from_its_start_and_its_wait_on_the_host_apart() -> None:
     assert (bars[0]["ordered_width"], bars[0]["x"]) == (60.0, 60.0)
 
 
+@pytest.mark.parametrize(("length_s", "form"), [(100, r"\d\d:\d\d:\d\dZ"), (200_000, r"\d\d \w+ \d\d:\d\d:\d\dZ")])
+def test_the_axis_of_runs_has_a_date_only_where_they_last_longer_than_a_day(length_s: int, form: str) -> None:
+    run = JobRun(0, 1, 1, Outcome.SUCCEEDED.name, 1_700_000_000, 1_700_000_000, 1_700_000_000 + length_s)
+    ticks = job_gantt.drawn(RunsByHost([HostRuns("h1", [run], {})], 1, False), 1, 0)["ticks"]
+    assert len(ticks) == 3
+    assert all(re.fullmatch(form, text) for _, text in ticks)
+
+
 def test_a_process_that_was_over_before_its_start_was_told_has_started(ui: Pages) -> None:
     ui.cell.host("h1")
     ui.cell.accept("quick")

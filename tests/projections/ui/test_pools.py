@@ -154,8 +154,17 @@ def test_the_command_that_is_shown_makes_the_pool_as_it_is(tmp_path: Path) -> No
         file.write_text(
             re.search(r"apply - <<'END'\n(.*?)^END$|apply - <<'END'\n(.*?)\nEND</pre>", shown_text, re.S)[2]
         )
+        assert 'share: {"cpu": 3' in file.read_text()
         [read] = read_pools([str(file)])
         assert read.spec.to_event(read.path, "c", 0) == pool
+    api.close()
+
+
+def test_a_share_is_shown_as_it_is_written(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    api.pool("/p", share_default=3)
+    with site(api.cell.log, tmp_path / "again") as shown:
+        assert "\nshare: 3\n" in unescape(shown.page("/pools/p"))
     api.close()
 
 
