@@ -161,6 +161,8 @@ def _error_text(error: Exception) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, LogError):
         return str(error), 6 if isinstance(error, LogUnavailable | LogFault) else 1
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return "an argument, or what a file holds, is no text in UTF-8", 2
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", 1
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):

@@ -7,7 +7,9 @@ from paceline.client.errors import InvalidValue
 
 ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 """Ids as `events.bounds` has them, which a client of its own doesn't import."""
-_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+(%25?[A-Za-z0-9._-]+)?\]")
+_HOST = re.compile(
+    r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?|\[[0-9A-Fa-f:.]+(%25?[A-Za-z0-9._-]+)?\]"
+)
 _PORT = re.compile(r"[0-9]{1,5}")
 _NAMED = {"jobs": "job", "hosts": "host", "secrets": "secret"}
 

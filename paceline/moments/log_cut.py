@@ -154,10 +154,9 @@ def read_time(text: str) -> int:
     `PacelineError`.
     """
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
         raise PacelineError(f"{text!r} is no time; one looks like 2026-08-21T10:44:07Z.") from error
-    return round(at.timestamp() * 1000)
 
 
 def write_time(ms: int) -> str:

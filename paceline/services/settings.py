@@ -299,6 +299,8 @@ def _load(config: Path | None, overrides: dict[str, Any]) -> "tuple[Settings, Pa
         raise WrongSettings([f"an environment variable can't be read: {error}"]) from error
     except tomllib.TOMLDecodeError as error:
         raise WrongSettings([f"{file}: {error}"]) from error
+    except UnicodeDecodeError as error:
+        raise WrongSettings([f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}"]) from error
     return settings.model_copy(update={"data": _full(settings.data)}), file
 
 

@@ -62,7 +62,7 @@ class Since(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The time in UTC."""
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             return _utc(datetime.fromisoformat(str(value)))
         if (at := _ago(str(value))) is not None:
             return at
@@ -276,7 +276,7 @@ class MomentText(click.ParamType):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The moment as the API takes it."""
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             return _utc(datetime.fromisoformat(value))
         if ":" in value or "/" in value:  # a position or a round, which the API reads
             return value

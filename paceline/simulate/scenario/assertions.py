@@ -2,13 +2,14 @@
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
 from events.codes import TaskState
+from events.nearest import meant
 from events.quantities import Mebibytes, Milli, OtherAmount
 from events.records.lifecycle import JobChanged
 from events.resources import STANDARD, Unit
@@ -103,8 +104,15 @@ def compared(words: list[str]) -> tuple[Callable[[int, int], bool], str]:
 def one_of(word: str, allowed: tuple[str, ...]) -> str:
     """The word, if it is allowed."""
     if word not in allowed:
-        raise Malformed(f"{word or 'nothing'} is none of {', '.join(allowed)}")
+        names = ", ".join(allowed)
+        raise Malformed(f"{word} is none of {names}{meant(word, allowed)}" if word else f"must name one of {names}")
     return word
+
+
+def other_word(begin: str, word: str, allowed: Sequence[str]) -> Malformed:
+    """The error where a line doesn't begin or go on with one of some words, but with another or with none."""
+    sentence = f"must {begin} with {' or '.join(allowed) if len(allowed) == 2 else ', '.join(allowed)}"
+    return Malformed(sentence if not word or word in allowed else f"{sentence}, not with {word}{meant(word, allowed)}")
 
 
 def tasks_in(cell_state: CellState, job_id: str, state: TaskState) -> int:

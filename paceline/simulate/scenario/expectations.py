@@ -38,6 +38,7 @@ from paceline.simulate.scenario.assertions import (
     amount_of,
     count_of,
     one_of,
+    other_word,
     tasks_in,
     unit_of,
 )
@@ -52,7 +53,7 @@ def parse(text: str) -> Assertion:
     words = text.split()
     kind = words[0] if words else ""
     if kind not in _KINDS:
-        raise Malformed(f"must begin with {', '.join(_KINDS)}")
+        raise other_word("begin", kind, tuple(_KINDS))
     return _KINDS[kind](text, words)
 
 
@@ -70,7 +71,7 @@ def _host(text: str, words: list[str]) -> Assertion:
     elif verb == "runs":
         evaluate = count_of(arguments, lambda cell_state: _runs(cell_state, host_id), f"host {host_id} runs")
     else:
-        raise Malformed("must go on with is or runs")
+        raise other_word("go on", verb, ("is", "runs"))
     return Assertion(text, evaluate, {"host": (host_id,)})
 
 
@@ -104,7 +105,7 @@ def _cell(text: str, words: list[str]) -> Assertion:
             text, count_of(words[2:], lambda cell_state: sum(cell_state.observed.preempted.values()), "cell preempted")
         )
     if words[1:2] != ["tasks"]:
-        raise Malformed("must go on with tasks or preempted")
+        raise other_word("go on", (*words[1:2], "")[0], ("tasks", "preempted"))
     state = TaskState[one_of((*words[2:3], "")[0], TASK_STATES)]
 
     def tasks(cell_state: CellState) -> int:

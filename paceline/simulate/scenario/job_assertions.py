@@ -18,12 +18,14 @@ from paceline.simulate.scenario.assertions import (
     amount_of,
     count_of,
     one_of,
+    other_word,
     tasks_in,
     unit_of,
 )
 from paceline.simulate.world.log_summary import HostSnapshot
 
 JOB_STATES = (*(state.value for state in JobState), "ABSENT")
+VERBS = ("is", "tasks", "waits for", "held", "fit", "missing", "updates", "version", "preempted", "ran on")
 HELD = ("asked", "allocated", "entitlement", "limit", "largest")
 """The numbers of a reason of entitlement."""
 
@@ -86,9 +88,7 @@ def of_job(text: str, words: list[str]) -> Assertion:
             names["host"] = tuple(name for name in expected if "=" not in name)
             names["host with"] = tuple(name for name in expected if "=" in name)
         case _:
-            raise Malformed(
-                "must go on with is, tasks, waits for, held, fit, missing, updates, version, preempted or ran on"
-            )
+            raise other_word("go on", verb, VERBS)
     return Assertion(text, evaluate, names)
 
 

@@ -144,7 +144,23 @@ def test_a_token_that_fits_into_no_header_is_said_to_be_none(cli, cell):
 
 
 @pytest.mark.parametrize(
-    "address", ["http://", ":0", "host:0", "host:99999", "[::1", "::1", "host:x", "a b", "/", "ftp://x", "unix:/x"]
+    "address",
+    [
+        "http://",
+        ":0",
+        "..",
+        "a..b",
+        "x" * 64,
+        "host:0",
+        "host:99999",
+        "[::1",
+        "::1",
+        "host:x",
+        "a b",
+        "/",
+        "ftp://x",
+        "unix:/x",
+    ],
 )
 def test_what_is_no_address_of_a_server_is_2(cli, cell, address):
     code, _, err = cli("job", "get", "x", "--server", address)
@@ -172,6 +188,30 @@ def test_what_can_be_no_id_is_said_and_asks_nothing(cli, cell, args, name):
     assert code == 2
     assert re.search(f" is no id of a {args[0]}: an id has 1 to 128 letters, digits, dots, dashes and underscores", err)
     assert cell.asked == []
+
+
+def test_a_file_of_settings_that_is_no_text_is_named(cli, tmp_path):
+    (tmp_path / "a.toml").write_bytes(b"data = '\xff'")
+    code, _, err = cli("job", "get", "x", "--config", str(tmp_path / "a.toml"))
+    assert (code, err) == (2, f"paceline: {tmp_path}/a.toml: is not UTF-8 text: invalid start byte at byte 8\n")
+
+
+def test_bytes_that_are_no_text_are_said_to_be_none(cli, cell):
+    assert cli("job", "stop", "x", "--reason", "\udcff")[::2] == (
+        2,
+        "paceline: an argument, or what a file holds, is no text in UTF-8\n",
+    )
+
+
+@pytest.mark.parametrize("time", ["0001-01-01", "9999-12-31T23:59:59"])
+def test_times_at_the_ends_of_all_times_are_no_bugs(cli, cell, monkeypatch, tmp_path, time):
+    cell.answer("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
+    for args in (
+        ["job", "list", "--since", time],
+        ["job", "list", "--at", time],
+        ["log", "export", "x", "--from", time],
+    ):
+        assert "should not happen" not in cli(*args, "--data", str(tmp_path))[2]
 
 
 def test_nobody_there_is_6(cli, cell):
