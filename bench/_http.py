@@ -94,7 +94,7 @@ class Kept(asyncio.Protocol):
             if head < 0:
                 return
             first, *lines = bytes(self._data[:head]).lower().split(b"\r\n")
-            if not first.startswith((b"http/1.1 200", b"http/1.1 202")):
+            if not first.startswith(b"http/1.1 2"):
                 raise SystemExit(bytes(self._data).decode())
             length = next(line for line in lines if line.startswith(b"content-length:"))
             self._end = head + 4 + int(length.partition(b":")[2])

@@ -27,7 +27,7 @@ from projections.api.commands import Reason
 from projections.api.context import Context, Paging, Reading, Wait, next_token
 from projections.api.list_requests import PoolPages, PoolsQuery, PoolsRequest, must_have_pool
 from projections.api.pool_writes import PoolWrites, Written, must_be_here
-from projections.api.preconditions import ANY, Conditional, tag
+from projections.api.preconditions import ANY, Conditional, NoneMatch, knows, tag
 from projections.api.problems import ANSWERED, Problem, not_found
 from projections.queries import pool_tree
 from projections.queries.job_filter import subtree
@@ -55,7 +55,7 @@ def _reads(router: APIRouter, context: Context) -> None:
         return await read(lambda connection: pools_page({context.cell: connection}, asked_for, page, after))
 
     @router.get("/{path:path}")
-    async def pool(path: str, read: Reading, conditions: Conditional) -> Response:
+    async def pool(path: str, read: Reading, if_none_match: NoneMatch = "") -> Response:
         """One pool. Its ETag is the version of its definition: amounts and queues change without it."""
         positions: list[str] = []
 
@@ -69,7 +69,7 @@ def _reads(router: APIRouter, context: Context) -> None:
 
         answer = await read(look)
         headers = {"ETag": tag(positions[0]), "Cache-Control": "no-store"}
-        if conditions.knows(positions[0]):
+        if knows(if_none_match, positions[0]):
             return Response(status_code=304, headers=headers | {"Log-Position": answer.headers["log-position"]})
         answer.headers.update(headers)
         return answer

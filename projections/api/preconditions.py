@@ -36,14 +36,13 @@ class Conditions(NamedTuple):
             )
             raise Problem(428, "PRECONDITION_REQUIRED", detail, position=position)
 
-    def knows(self, position: str) -> bool:
-        """Whether a reader has a thing as it was last changed at a position."""
-        return bool(self.none_match) and _names(self.none_match, position)
+
+NoneMatch = Annotated[str, Header(description='A version that it must not be, "POSITION"; *: none at all.')]
 
 
 async def conditions(
     if_match: Annotated[str, Header(description='The version that must stand, "POSITION"; *: any.')] = "",
-    if_none_match: Annotated[str, Header(description='The version that must not stand, "POSITION"; *: none.')] = "",
+    if_none_match: NoneMatch = "",
 ) -> Conditions:
     """The conditions of a request."""
     return Conditions(if_match.strip(), if_none_match.strip())
@@ -55,6 +54,11 @@ Conditional = Annotated[Conditions, Depends(conditions)]
 def tag(position: str) -> str:
     """The tag of what was last changed at a position."""
     return f'"{position}"'
+
+
+def knows(if_none_match: str, position: str) -> bool:
+    """Whether a reader, by If-None-Match, has a thing as it was last changed at a position."""
+    return bool(if_none_match) and _names(if_none_match.strip(), position)
 
 
 def _names(header: str, position: str) -> bool:
