@@ -310,3 +310,26 @@ def test_where_the_system_knows_no_name_none_is_sent(cell, monkeypatch, fault):
     monkeypatch.setattr("getpass.getuser", nobody)
     monkeypatch.delenv("PACELINE_ACTOR", raising=False)
     assert named_in(cell) == (None, None)
+
+
+def test_more_jobs_than_a_request_takes_are_checked_before_any_is_submitted(cell, client, monkeypatch):
+    monkeypatch.setattr("paceline.client.jobs.BATCH_MAX", 2)
+    specs = [{"job_id": f"j{number}", "pool": "/p"} for number in range(5)]
+    told = client.submit_jobs(specs, all_or_nothing=True)
+    assert [each["job_id"] for each in told] == ["j0", "j1", "j2", "j3", "j4"]
+    sent = [("dry_run" in each.query, [job["job_id"] for job in each.body["jobs"]]) for each in cell.asked]
+    parts = [["j0", "j1"], ["j2", "j3"], ["j4"]]
+    assert sent == [(True, part) for part in parts] + [(False, part) for part in parts]
+    cell.asked.clear()
+    faults = [{"pointer": "/jobs/1/pool", "message": "there is no pool /p"}]
+    cell.problem("POST", "/v1/job-batches?dry_run", 422, "NO_SUCH_POOL", "no", errors=faults)
+    with pytest.raises(Refused) as caught:
+        client.submit_jobs(specs, all_or_nothing=True)
+    assert [pointer for pointer, _ in caught.value.errors] == ["/jobs/1/pool", "/jobs/3/pool", "/jobs/5/pool"]
+    assert all("dry_run" in each.query for each in cell.asked)
+
+
+def test_jobs_of_many_bytes_are_sent_in_several_requests(cell, client, monkeypatch):
+    monkeypatch.setattr("paceline.client.jobs.BATCH_BYTES_MAX", 100)
+    client.submit_jobs([{"job_id": f"j{number}", "description": "x" * 60} for number in range(3)])
+    assert [len(each.body["jobs"]) for each in cell.asked] == [1, 1, 1]
