@@ -237,6 +237,13 @@ def without_none(params: Mapping[str, Any]) -> Json:
     return {name: value for name, value in params.items() if value is not None}
 
 
+def _filters_by_nothing(problem: Mapping[str, Any]) -> bool:
+    """Whether a list was asked for by something that isn't there, such as a pool."""
+    pointers = [str(each.get("pointer")) for each in problem.get("errors") or () if isinstance(each, dict)]
+    there_is_none = problem.get("code") in ("NO_SUCH_POOL", "NOT_FOUND")
+    return there_is_none and any(each.startswith("/query/") for each in pointers)
+
+
 def error_of(response: "PlainResponse | httpx2.Response") -> ApiError:
     """The error of a status: its body is a problem, unless something between us and the cell answered."""
     try:
@@ -248,7 +255,7 @@ def error_of(response: "PlainResponse | httpx2.Response") -> ApiError:
     status = response.status_code
     if status in (401, 403, 421):
         return NotAuthorised(status, problem)
-    if status == 404:
+    if status == 404 or _filters_by_nothing(problem):
         return NotFound(status, problem)
     if problem.get("code") == "VERSION_CONFLICT":
         return Conflict(status, problem)

@@ -182,7 +182,7 @@ class Paging(NamedTuple):
             body = page_of(min(self.size or PAGES_MAX, rest), token)
             items += body[name]
             token = body.get("next_page_token")
-            if not token or len(items) == self.limit:
+            if not token or (self.limit is not None and len(items) >= self.limit):
                 return {**body, name: items}
 
 

@@ -79,6 +79,29 @@ def test_a_list_of_jobs(cli, cell):
     assert asked.query == {"state": "running", "pool": "/maps/tiles", "label": "a:b", "page_size": "100"}
 
 
+def test_a_filter_by_a_pool_that_is_not_there_is_not_found(cli, cell):
+    wrong = [{"pointer": "/query/pool", "message": "there is no pool /x; did you mean /y?"}]
+    for words, path in ((("job", "list", "--pool", "/x"), "/v1/jobs"), (("pool", "list", "--pool", "/x"), "/v1/pools")):
+        cell.problem("GET", path, 422, "NO_SUCH_POOL", wrong[0]["message"], errors=wrong)
+        assert cli(*words) == (4, "", "paceline: there is no pool /x; did you mean /y? (NO_SUCH_POOL)\n")
+
+
+def test_lists_have_what_their_options_say(cli, cell):
+    for number in range(3):
+        hosts = [HOST | {"host_id": f"h{2 * number + at}"} for at in range(1 if number == 2 else 2)]
+        cell.answer("GET", "/v1/hosts", {"hosts": hosts, "next_page_token": f"t{number}"})
+    words = ("host", "list", "-o", "name", "--state", "up", "--attribute", "a:b", "--text", "h", "--page-size", "2")
+    assert cli(*words, "--limit", "5") == ((0, "h0\nh1\nh2\nh3\nh4\n", "there are more; go on with: --page-token t2\n"))
+    asked = [(each.query["page_size"], each.query.get("page_token")) for each in cell.asked]
+    assert asked == [("2", None), ("2", "t0"), ("1", "t1")]
+    assert {each.query["attribute"] for each in cell.asked} == {"a:b"}
+    cell.answer("GET", "/v1/jobs", {"jobs": [job("a", ended_at="2026-08-21T10:44:18.000Z")], "next_page_token": ""})
+    columns = "job,owner,labels,priority,version,ended"
+    assert cli("job", "list", "--columns", columns, "--no-header")[1].split() == (
+        ["a", "ann", "team", "maps", "0", "1", "1s", "ago"]
+    )
+
+
 def test_columns_order_and_header_of_a_list(cli, cell):
     jobs = [
         job("a", instances=9, submitted_at="2026-08-21T10:44:00.000Z"),
