@@ -6,7 +6,7 @@ own, so that they don't take those of other requests.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -21,7 +21,7 @@ from events.bounds import WORD_MAX
 from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
 from projections.api.jobs import OWNERS_MAX, job_states
-from projections.api.list_requests import PAIRS_MAX, States, pair_of
+from projections.api.list_requests import PAIRS_MAX, States, must_have_pool, pair_of
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries.event_filter import KINDS, EventFilter
@@ -145,6 +145,8 @@ def routes(context: Context) -> APIRouter:
         with ExitStack() as held:
             held.enter_context(streams.places.one(client_of(request)))
             try:
+                if criteria and not cursor:  # who comes back may hear that a pool was removed
+                    await streams.read(lambda: _must_be_there(context, criteria.pools))
                 tail = await streams.read(lambda: Tail(context.views, context.log, cursor, criteria))
                 held.callback(tail.close)
                 begin = tail.cursor
@@ -159,6 +161,13 @@ def routes(context: Context) -> APIRouter:
             return EventResponse(content, held.pop_all().close, NDJSON if as_lines else "text/event-stream")
 
     return router
+
+
+def _must_be_there(context: Context, pools: Sequence[str]) -> None:
+    """Raises a problem where a stream is asked for a pool that isn't there."""
+    with context.views.read() as connection:
+        for path in pools:
+            must_have_pool([connection], path)
 
 
 Write = Callable[[str, str, Any], bytes]

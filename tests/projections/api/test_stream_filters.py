@@ -213,6 +213,13 @@ def test_filters_that_are_none(api, query):
     api.problem(api.client.get(f"/v1/events?{query}"), status, code)
 
 
+def test_a_pool_that_isn_t_there_is_no_filter_of_what_comes(told):
+    """Who comes back with a position is told of its removal instead."""
+    body = told.problem(told.client.get("/v1/events?pool=/map"), 422, "NO_SUCH_POOL")
+    assert "/maps" in body["detail"]
+    assert heard(told, "pool=/gone") == []
+
+
 def test_an_unfiltered_stream_asks_for_no_rows_of_jobs(told, monkeypatch):
     def no_rows(*_: object) -> Any:
         raise AssertionError("rows of jobs are read")
