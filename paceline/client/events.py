@@ -1,4 +1,4 @@
-"""Requests of the client for the stream of events."""
+"""Requests of the client for the stream of events (decision 085)."""
 
 import json
 import time
