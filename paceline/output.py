@@ -14,6 +14,8 @@ from unicodedata import combining, east_asian_width
 
 import click
 
+from events.natural_order import natural_key
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -211,12 +213,12 @@ def _column(columns: Sequence[Column], name: str, option: str) -> Column:
 
 
 def _order(column: Column, row: Any) -> tuple[bool, float, str]:
-    """Numbers by value, before text; what is absent comes first."""
+    """Numbers by value, before text, in which numbers count too; what is absent comes first."""
     text = _text((column.order or column.cell)(row))
     try:
         return False, float("-inf" if text == "-" else text), ""
     except ValueError:
-        return True, 0.0, text
+        return True, 0.0, natural_key(text)
 
 
 def lines(renderable: Any) -> None:

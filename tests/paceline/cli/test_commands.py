@@ -117,6 +117,12 @@ def test_columns_order_and_header_of_a_list(cli, cell):
     assert listed("--sort", "tasks") == ["c", "a", "b"]
     assert listed("--sort=-tasks") == ["b", "a", "c"]
     assert listed("--sort", "submitted") == ["b", "c", "a"]
+    cell.answer("GET", "/v1/hosts", {"hosts": [HOST | {"host_id": f"sim-{at}"} for at in (10, 9, 1)]})
+    assert cli("host", "list", "--sort", "host", "-o", "table", "--columns", "host")[1].split()[1:] == [
+        "sim-1",
+        "sim-9",
+        "sim-10",
+    ]
     assert listed("--sort", "running") == ["b", "a", "c"]
     code, out, err = cli("job", "list", "--sort", "age")
     assert (code, out) == (2, "")
