@@ -46,7 +46,7 @@ def test_version(cli):
 
 def test_the_token_of_the_example_is_refused(cli, monkeypatch):
     monkeypatch.setenv("PACELINE_TOKEN", "change-me")
-    code, _, err = cli("job", "list")
+    code, _, err = cli("gateway")
     assert (code, "make one with `openssl rand -hex 32`" in err) == (2, True)
 
 
@@ -78,12 +78,8 @@ def test_the_help_groups_the_commands_and_names_the_environment(cli):
     out = cli("--help")[1]
     titles = ["Options", "Use", "Look after", "Run", "Other"]
     assert re.findall(r"^([A-Z][a-z ]+):$", out, re.M)[: len(titles)] == titles
-    assert re.findall(r"^    ([A-Z_]+) ", out, re.M) == [
-        "PACELINE_SERVER",
-        "PACELINE_TOKEN",
-        "PACELINE_DATA",
-        "NO_COLOR",
-    ]
+    names = ["PACELINE_SERVER", "PACELINE_TOKEN", "PACELINE_DATA", "PACELINE_ACTOR", "NO_COLOR"]
+    assert re.findall(r"^    ([A-Z_]+) ", out, re.M) == names
 
 
 @pytest.mark.parametrize(
