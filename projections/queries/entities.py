@@ -1,21 +1,23 @@
 """The views as JSON values, for the API. Each function takes a connection, so that one answer sees one state."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from sqlalchemy import Connection, Table, select, tuple_
 
+from events.actors import actor_json
 from events.bounds import LOAD_STEPS
 from events.codes import Code, RunCause
 from events.quantities import write_amounts, write_milli
+from events.records.parts import Actor
 from events.resources import REVOCABLE, Amounts, Kinds, Unit, in_order
 from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host, HostLoad, HostTaint, Shrinkage, Suspicion, Volume
 from paceline.client.json_type import Json
-from paceline.client.models import HistoryEntry, Job
+from paceline.client.models import ActorName, HistoryEntry, Job
 from paceline.client.models import Reason as Headline
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
@@ -152,7 +154,7 @@ def history_page(
     items: list[HistoryEntry] = []
     units = kinds_of(connection).units
     for entry, detail in page.rows:
-        topic, actor, fields = ALL[entry.topic], detail.pop("actor", None), _in_units(detail, units)
+        topic, actor, fields = ALL[entry.topic], _actor(detail), _in_units(detail, units)
         items.append(
             {
                 "position": f"{topic.name}:{entry.offset}",
@@ -167,6 +169,12 @@ def history_page(
             }
         )
     return Page(items, list(page.rows[-1][0][:5]) if page.more else None)
+
+
+def _actor(detail: Json) -> ActorName | None:
+    """Takes who wrote a fact out of its details."""
+    parts = detail.pop("actor", None)
+    return cast(ActorName, actor_json(Actor(*parts))) if parts else None
 
 
 def _in_units(detail: Json, units: Mapping[str, Unit]) -> Json:

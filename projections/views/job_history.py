@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from events.actors import actor_json
 from events.codec import decode
 from events.codes import Outcome, RunCause, UpdateStep, Way
 from events.columns import I32
@@ -135,7 +134,7 @@ def details(event: Event) -> Details:
 def _with_actor(detail: Json, event: Any) -> Json:
     """The details, with who wrote the fact where it says so."""
     actor = getattr(event, "actor", None)
-    return detail if actor is None else {**detail, "actor": actor_json(actor)}
+    return detail if actor is None else {**detail, "actor": (actor.subject, actor.how, actor.address)}
 
 
 def _of_matching(event: MatchingHostsChanged) -> Details:

@@ -20,12 +20,14 @@ from projections.queries.host_runs import host_runs
 from projections.queries.resources import kinds_of
 from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, ms_of, titled
+from projections.ui.history_lines import history_lines
 from projections.ui.host_words import COMMANDS, SHAPES, since, why
 from projections.ui.page_values import PageValues
 from projections.ui.pages.hosts import uses
 from projections.ui.preemption_matrix import HOUR_MS, hours_of
 from projections.ui.run_lanes import drawn
 from projections.ui.scene import Action, Page, Scene, Sent, Shown
+from projections.views.other_histories import of_host
 from projections.views.rows import HostRow
 
 TASKS = 50
@@ -102,6 +104,7 @@ def load(scene: Scene) -> PageValues:
         "volumes": [volume_json(each) for each in volumes.rows],
         "more_volumes": volumes.more,
         "asked": scene.parameters(),
+        **history_lines(scene, connection, of_host(row.host_id)),
     }
 
 

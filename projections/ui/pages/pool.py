@@ -24,6 +24,7 @@ from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of
 from projections.ui.format import lasts, ms_of, titled
+from projections.ui.history_lines import history_lines
 from projections.ui.page_values import PageValues
 from projections.ui.pages.pools import Shown, resources_shown, rows_of_level
 from projections.ui.pool_bars import bars, shared, verdict
@@ -32,6 +33,7 @@ from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.rendering import link
 from projections.ui.scene import Page, Scene
 from projections.ui.time_bar import SHORTEST_MS
+from projections.views.other_histories import of_pool
 from projections.views.rows import PoolRow
 
 QUEUE = 20
@@ -96,6 +98,7 @@ def load(scene: Scene) -> PageValues:
         "spec": _document(path, pool.spec, kinds),
         "asked": scene.parameters(),
         "delay_ms": _delay_ms(connection, pool.spec),
+        **history_lines(scene, connection, of_pool(path)),
         **_children(scene, connection, kinds, level),
     }
 
