@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from events.spec.job import JobSpec, json_schema
+from tools.job_examples import ALONE
+from tools.job_examples import EXAMPLES as FIELD_EXAMPLES
 
 KINDS: tuple[str, ...] = get_args(JobSpec.model_fields["kind"].annotation)
 EXAMPLES = Path("examples/kinds")
@@ -298,14 +300,15 @@ Peloton had these; Paceline leaves them out on purpose.
 * Jobs that depend on others, or start at a time: whatever submits jobs can wait (`paceline job wait`).
 * Lockdown of a job against changes.
 """
-UNITS = {"(ms|s|m|h)": "time", "(MiB|GiB|TiB)": "size", "(m)": "amount"}
+UNITS = {"(ms|s|m|h|d)": "time", "(MiB|GiB|TiB)": "size", "(KiB|MiB|GiB)": "size", "(m)": "amount"}
+"""Names of texts with a unit, by the units in their patterns."""
 
 
 def page(root: Path) -> str:
     """The page, in Markdown; `root`: the folder that has the examples."""
     schema = json_schema()
     parts = dict(_parts(schema, schema["properties"].values()))
-    sections = [HEAD, *_examples(root), "## Fields\n", *_table(schema)]
+    sections = [HEAD, *_examples(root), "## Fields\n", *_table(schema), *_field_examples()]
     for name, part in parts.items():
         sections += [f"### {name}\n", f"{part['description']}\n", *_table(part)]
     return "\n".join([*sections, RUNS, LEFT_OUT])
@@ -340,6 +343,15 @@ def _references(value: Any) -> Iterator[str]:
         yield from _references([inner for name, inner in value.items() if name != "default"])
 
 
+def _field_examples() -> Iterator[str]:
+    yield "An example of each; those of the parts are within them:\n"
+    yield "```yaml"
+    for name, text in FIELD_EXAMPLES.items():
+        yield f"{name}: {text.split(ALONE)[0]}"
+        yield from (f"# or {name}: {other}" for other in text.split(ALONE)[1:])
+    yield "```\n"
+
+
 def _table(schema: Mapping[str, Any]) -> Iterator[str]:
     yield "| field | value | default | meaning |"
     yield "| --- | --- | --- | --- |"
@@ -369,28 +381,35 @@ def _type(field: Mapping[str, Any]) -> str:
         return f"[{name}](#{name.lower()})"
     if ways := field.get("anyOf") or field.get("oneOf"):
         kinds = [_type(each) for each in ways if each.get("type") != "null" and "const" not in each]
-        return " or ".join(dict.fromkeys(kinds)) if "time" not in kinds and "size" not in kinds else kinds[0]
+        measured = next((kind for kind in kinds if kind in UNITS.values()), None)
+        return measured or " or ".join(dict.fromkeys(kinds))
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if "const" in field:
         return f"`{json.dumps(field['const'])}`"
     match field.get("type"):
         case "array":
-            return f"list of {_type(field['items'])}"
+            return f"list of {_type(field['items'])}" + _at_most(field.get("maxItems"))
         case "object":
-            return "map of texts"
+            values: Mapping[str, Any] = next(iter(field.get("patternProperties", {}).values()), {})
+            return ("map of numbers" if values.get("type") == "integer" else "map of texts") + _at_most(
+                field.get("maxProperties")
+            )
         case "integer" | "number":
             return "number" + _bounds(field)
         case "boolean":
             return "`true`, `false`"
-    return next((unit for ending, unit in UNITS.items() if ending in field.get("pattern", "")), "text")
+    unit = next((unit for ending, unit in UNITS.items() if ending in field.get("pattern", "")), None)
+    return unit or "text" + _at_most(field.get("maxLength"), " characters")
+
+
+def _at_most(number: int | None, unit: str = "") -> str:
+    return "" if number is None else f", at most {number:,}{unit}"
 
 
 def _bounds(field: Mapping[str, Any]) -> str:
     low, high = field.get("minimum"), field.get("maximum")
-    if low is None or high is None:
-        return ""
-    return f", {low} to {high:,}" if low >= 0 else ""
+    return "" if low is None or high is None else f", {low:,} to {high:,}"
 
 
 if __name__ == "__main__":
