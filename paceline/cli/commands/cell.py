@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
 
 HASH_CHARACTERS = 12
+LAG = (
+    "BEHIND counts records that no round names yet. Those that ask for no decision are named by the next round, facts "
+    "of hosts within a minute and decisions of other machines within an hour; what waits longer is a problem here."
+)
 
 
 @click.group(cls=CommandGroup)
@@ -224,7 +228,7 @@ def _print(statuses: "list[MachineStatus]", groups: "Mapping[str, Group]", probl
         )
     if statuses or groups:
         say()
-    for line in problems or ["all is well"]:
+    for line in problems or [*([LAG] if any(any(each.behind.values()) for each in statuses) else []), "all is well"]:
         say(line)
 
 

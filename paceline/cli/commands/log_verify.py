@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,8 @@ def verify(
 ) -> int:
     """Replay every round of the log and compare the decisions byte for byte; the cell may be running.
 
+    On Kafka all cells are verified, one after the other, unless --cell names one.
+
     FILE is a log range that `paceline log export` wrote. Rounds of another logic number, and those before --from, are
     applied only, not replayed. To detect records missing at the end of the log, compare with a head that was saved
     earlier and kept elsewhere. Exits with 1 if anything differs.
@@ -98,7 +101,54 @@ def verify(
         settings = load(config, data=folder, **log)
         if (head or save_head) and is_history(settings.data):
             raise click.UsageError("a head is of a complete log; this is an exported log range")
-        return _verify(settings, machine, RoundRange(first or 1, last), jobs, head, save_head, form)
+        round_range, cells = RoundRange(first or 1, last), _cells(settings)
+        if len(cells) == 1:
+            body, names, print_it, code = _verify(settings, machine, round_range, jobs, head, save_head)
+            show(form, body, names, print_it)
+        elif head or save_head or first or last:
+            raise click.UsageError(
+                f"a head and rounds are of one cell, and there are {len(cells)}: name it with --cell"
+            )
+        else:
+            code = _verify_each([settings.model_copy(update={"cell": each}) for each in cells], machine, jobs, form)
+    if save_head:
+        note(f"no head was saved: {save_head}" if code else f"the head was saved to {save_head}; keep it elsewhere")
+    return code
+
+
+def _cells(settings: "Settings") -> Sequence[int]:
+    """The cells to verify: the one that is named, else all that Kafka has."""
+    if not settings.kafka or "cell" in settings.model_fields_set:
+        return [settings.cell]
+    from events.log.kafka.topics import cells
+
+    return range(max(1, cells(settings.kafka, settings.kafka_options)))
+
+
+def _verify_each(each_cell: "Sequence[Settings]", machine: str | None, jobs: int, form: str) -> int:
+    """Verifies cell after cell, also after one that differs or has no rounds, and returns the first code of such."""
+    from paceline.client.errors import PacelineError
+    from paceline.history.verify import ALL_ROUNDS
+
+    bodies: list[Json] = []
+    code = 0
+    for settings in each_cell:
+        try:
+            body, names, print_it, its_code = _verify(settings, machine, ALL_ROUNDS, jobs, None, None)
+        except PacelineError as error:
+            body, its_code = (
+                {"identical": False, "machines": [], "difference": None, "error": str(error)},
+                error.exit_code,
+            )
+            names, print_it = (), partial(say, str(error))
+        bodies.append({"cell": settings.cell, **body})
+        code = code or its_code
+        if form in ("table", "name"):
+            say(f"cell {settings.cell}")
+            show(form, body, names, print_it)
+    if form not in ("table", "name"):
+        show(form, bodies)
+    return code
 
 
 def _verify(
@@ -108,8 +158,8 @@ def _verify(
     jobs: int,
     head: Path | None,
     save_head: Path | None,
-    form: str,
-) -> int:
+) -> "tuple[Json, Iterable[str], Callable[[], None], int]":
+    """The result of a cell: its body, the names of its machines, what prints it, and the exit code."""
     from paceline.client.errors import PacelineError
     from paceline.history import heads
     from paceline.history.open_log import open_log
@@ -137,10 +187,7 @@ def _verify(
         "machines": [each.body() for each in results],
         "difference": _body(differs, results, factories) if differs else None,
     }
-    show(form, body, factories, lambda: print_checked(results, differs, factories))
-    if save_head:
-        note(f"no head was saved: {save_head}" if differs else f"the head was saved to {save_head}; keep it elsewhere")
-    return 1 if differs else 0
+    return body, factories, partial(print_checked, results, differs, factories), 1 if differs else 0
 
 
 def _check_range(results: "VerifiedMachine", round_range: "RoundRange") -> None:

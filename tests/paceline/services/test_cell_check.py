@@ -189,6 +189,16 @@ def test_the_log_of_each_cell_is_verified_and_its_views_are_made_anew(
         code, out, _ = paceline("log", "verify")
         assert (code, "all identical" in out) == (0, True), out
         assert out.split()[out.split().index("entitlement") + 1] != "0", out
+        capsys.readouterr()
+        assert run(["log", "verify", "--kafka", site.bootstrap, "--data", str(tmp_path / "data")]) == 1
+        out = capsys.readouterr().out
+        assert [line for line in out.splitlines() if line.startswith(("cell ", "There is"))] == [
+            "cell 0",
+            "There is nothing to verify: the log of cell 0 has no rounds.",
+            "cell 1",
+        ]
+        assert "all identical" in out.partition("cell 1")[2]
+        assert run(["log", "verify", "--kafka", site.bootstrap, "--save-head", str(tmp_path / "head")]) == 2
         code, _, err = paceline("admin", "rebuild")
         assert (code, "A projector keeps the views" in err) == (1, True)
         site.stop("projector")
