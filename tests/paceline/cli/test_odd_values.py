@@ -1,0 +1,136 @@
+"""Whatever is given to a command, what it says is a sentence with a documented exit code, and no bug."""
+
+import io
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from paceline.cli import main
+from tests.helpers.drawn import ALL
+from tests.helpers.drawn import drawn as drawn_part
+from tests.paceline.fake import FakeCell, job
+
+CODES = {int(code) for code in re.findall(r"^  (\d+) ", main.EPILOG, re.M)}
+LASTING = ("up", "agent", "processor", "projector", "api", "gateway", "fanout")
+"""Commands that go on until they are ended: asked for their settings alone."""
+PART = 7
+"""The suite draws one in so many values."""
+NOT_ASKED = {("demo",), ("ui",), ("log", "archive"), ("log", "verify"), ("log", "bisect"), ("admin", "rebuild")}
+"""Commands that start something, or take seconds whatever they are given."""
+OUTSIDE = {"help", "address", "url", "snapshots"}
+"""Options that name a broker or a store, which is waited for."""
+VALUES = (
+    "", "a/b", "../..", "..", "/", "//", "ä", "💥", "\x01", "\t\n", "\udc80", "x" * 5000, "-", "--", "-1", "0", "1",
+    "nan", "1e400", str(2**31), str(2**63), "[", "{}", "%s", "=", "a=b", "a:b:c", "a,b", ",", "10s", "99999999d", "9-0",
+    "0-99999999999", "0001-01-01", "9999-12-31T23:59:59", "0/paceline.lifecycle:57", "/dev/null", "/nonexistent/x",
+)  # fmt: skip
+SERVERS = (
+    "http://", ":0", "host:99999", "[::1", "[::1]:1", "unix:/x", "https://127.0.0.1:1", "http://a b", "x" * 300, "..",
+    "a..b", "127.0.0.1:1/x?y#z", "http://u:p@127.0.0.1:1", "\udc80", "ä",
+)  # fmt: skip
+PLAIN = {"path": "/a", "text": "job a is RUNNING", "settings": "slack=on", "ports": "1:1", "source": "a:/x"}
+
+
+def commands(
+    group: click.Command = main.cli, name: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if not isinstance(group, click.Group):
+        yield name, group
+        return
+    context = click.Context(group)
+    for each in group.list_commands(context):
+        command = group.get_command(context, each)
+        assert command is not None
+        yield from commands(command, (*name, each))
+
+
+def asks(command: click.Command) -> bool:
+    """Whether it asks a cell."""
+    return any(each.name == "server" for each in command.params)
+
+
+ASKED = [(name, command) for name, command in commands() if name not in NOT_ASKED and name[-1] != "watch"]
+WAYS = [
+    (at, alive) for at, (_, command) in enumerate(ASKED) for alive in ((False, True) if asks(command) else (False,))
+]
+"""Each command, and whether there is a cell."""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Files that can be none of those that are asked for; the last one can."""
+    contents = {
+        "deep.yaml": b"a: " + b"[" * 500 + b"]" * 500,
+        "deep.json": b"[" * 3000,
+        "binary.yaml": bytes(range(256)),
+        "empty.yaml": b"",
+        "numbers.json": b'{"job_id": "\\ud800", "command": ["\\ud800"], "instances": 1e400, "priority": %d}' % 10**400,
+        "knot.yaml": b"&a [*a]",
+        "keys.yaml": b"? [a, b]\n: 1\n2026-01-01: x\nnull: x\n",
+        "job.yaml": b"job_id: a\npool: /a\ncommand: [x]\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    return [str(tmp_path), *(str(tmp_path / name) for name in contents)]
+
+
+def lines(name: tuple[str, ...], command: click.Command, files: list[str], drawn: int) -> Iterator[list[str]]:
+    """Command lines with one odd value each. The suite draws a part of the values, another one for each command."""
+    required = [each for each in command.params if each.required]
+    for param in command.params:
+        if param.name in OUTSIDE or (isinstance(param, click.Option) and param.is_flag):
+            continue
+        values = SERVERS if param.name == "server" else (*VALUES, *files)
+        for value in values if ALL else values[drawn % PART :: PART]:
+            words = list(name)
+            for each in (*required, *(() if param in required else (param,))):
+                given = value if each is param else plain(each, files[-1])
+                words += [given] if isinstance(each, click.Argument) else [f"{each.opts[0]}={given}"]
+            yield [
+                *words,
+                *(["--show-config"] if name[0] in LASTING else ["--no-follow"] if name[1:] == ("tail",) else []),
+            ]
+
+
+def plain(param: click.Parameter, file: str) -> str:
+    if isinstance(param.type, click.Choice):
+        return str(param.type.choices[0])
+    if isinstance(param.type, click.types.IntParamType):
+        return "1"
+    return file if param.name in ("files", "file", "scenario", "targets") else PLAIN.get(param.name or "", "a")
+
+
+def called(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """The exit code, and what is printed to streams as a shell gives them."""
+    out, err = io.BytesIO(), io.BytesIO()
+    with monkeypatch.context() as streams:
+        streams.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: [\n")))
+        streams.setattr(sys, "stdout", io.TextIOWrapper(out, "utf-8", write_through=True))
+        streams.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", "backslashreplace", write_through=True))
+        code = main.run(words)
+        return code, out.getvalue().decode() + err.getvalue().decode()
+
+
+@drawn_part
+@pytest.mark.parametrize(("drawn", "alive"), WAYS, ids=[f"{' '.join(ASKED[at][0])} {alive}" for at, alive in WAYS])
+def test_no_value_is_taken_for_a_bug(
+    drawn: int,
+    alive: bool,
+    cell: FakeCell,
+    files: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, command = ASKED[drawn]
+    if not alive:
+        monkeypatch.setenv("PACELINE_SERVER", "127.0.0.1:1")
+    monkeypatch.chdir(Path(files[0]))
+    cell.answer("GET", "/v1/jobs", {"jobs": [job()], "next_page_token": ""})
+    for words in lines(name, command, files, drawn):
+        code, told = called(words, monkeypatch)
+        assert code in CODES, (words, told[-500:])
+        assert "should not happen" not in told, (words, told[-500:])
+        assert "Traceback" not in told, words
