@@ -3,13 +3,15 @@
 import msgspec
 import pytest
 
-from events.codec import decode, encode
+from events.actors import body_without_actor
+from events.codec import body, decode, encode
 from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.parts import Actor
 from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
 from paceline.simulate.world import cell as world
 from processors.lifecycle.commands import ask_row
+from schemas import GOLDEN
 from tests.helpers.play import CELL, play
 
 ACTORS = (Actor("ann", "environment", "10.0.0.1"), Actor("Jörg", "header", "", 7), None)
@@ -68,3 +70,11 @@ def test_a_submission_of_another_actor_is_the_same_job_of_the_same_size(spec_has
     assert len({msgspec.msgpack.encode(ask_row(0, each, encode(each))) for each in updates}) == 1
     other = msgspec.structs.replace(submitted[0], priority=1, spec_hash=b"")
     assert ask_row(0, other, encode(other)).spec_hash != ask_row(0, submitted[0], encode(submitted[0])).spec_hash
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("JobSubmitted*.bin")), ids=lambda path: path.stem)
+def test_submissions_of_earlier_releases_name_nobody_and_are_hashed_whole(path):
+    data = path.read_bytes()
+    event = decode(data)
+    assert event.actor is None
+    assert body_without_actor(data, event.actor) == body(data)
