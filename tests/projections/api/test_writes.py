@@ -346,7 +346,7 @@ def test_a_parameter_that_a_route_does_not_have_is_refused_with_the_nearest(api)
     for path, told in (
         ("/v1/jobs?pol=/p", "no parameter pol; did you mean pool?"),
         ("/v1/jobs?state=RUNNING&page-size=3", "no parameter page-size; did you mean page_size?"),
-        ("/v1/hosts?colour=red", "no parameter colour; there are at, cell, page_size, page_token"),
+        ("/v1/cell?colour=red", "no parameter colour; there are at, cell"),
         ("/livez?x", "no parameter x; there are at, cell"),
     ):
         body = api.problem(api.client.get(path), 422, "UNKNOWN_PARAMETER")
