@@ -1,4 +1,4 @@
-"""Names that lists are filtered by: those that nothing has are told, with the nearest that something has."""
+"""Names that lists are filtered by: of an unknown one the nearest is told (decision 086)."""
 
 from collections.abc import Iterable
 
