@@ -339,10 +339,10 @@ def words(values: Mapping[str, object] | None) -> str:
 def _joined(value: object) -> object:
     """A value within a line: lists and pairs of names and values without punctuation."""
     if isinstance(value, Mapping):
-        return " ".join(f"{name} {inner}" for name, inner in value.items())
+        return " ".join(f"{name} {_joined(inner)}" for name, inner in value.items())
     if isinstance(value, bool):
         return str(value).lower()
-    return " ".join(map(str, value)) if isinstance(value, list) else value
+    return " ".join(str(_joined(inner)) for inner in value) if isinstance(value, list | tuple) else value
 
 
 def _text(value: object) -> str:

@@ -149,6 +149,11 @@ def test_json_and_yaml_are_the_body_of_the_api(cli, cell, form):
     assert (code, read(out), err) == (0, body, "")
 
 
+def test_no_value_in_a_line_is_written_as_python_has_it():
+    detail = {"outcomes": {"FAILED": 1}, "hosts": [{"host_id": "h1", "lacks": {"cpu": 2}}, ["h2", True]], "kept": False}
+    assert output.words(detail) == "outcomes FAILED 1, hosts host_id h1 lacks cpu 2 h2 true, kept false"
+
+
 def test_a_job(cli, cell):
     cell.answer("GET", "/v1/jobs/a", job(reason={"code": "NO_HOST_FITS", "message": "no room"}))
     code, out, _ = cli("job", "get", "a", "--utc")
