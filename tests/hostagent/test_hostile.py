@@ -27,7 +27,7 @@ from hostagent.gateway.facts import columns_of, connected
 from hostagent.messages import Hello, ReportBatch, RunState
 from hostagent.run import Run
 from hostagent.run_record import RunKey
-from projections.queries import entities
+from projections.queries import entities, host_list
 from projections.views.projector import Projector
 from tests.helpers import whole_cell as world
 from tests.helpers.drawn import examples
@@ -266,7 +266,7 @@ def test_a_session_that_can_not_be_is_skipped_by_all_and_the_host_connects(
     views = Projector(cell.log, tmp_path)
     views.fold_whole()
     with views.views.read() as connection:
-        assert [row.host_id for row in entities.host_rows(connection, 10, "").rows] == ["h9"]
+        assert [row.host_id for row in host_list.host_rows(connection, host_list.HostFilter(), 10, "").rows] == ["h9"]
         skipped = {item["reason"] for item in entities.quarantine_rows(connection, 10, None).rows}
     views.close()
     assert skipped <= {"BAD_HOST_ID", "SESSION_OUT_OF_BOUNDS"}

@@ -15,7 +15,7 @@ from events.records.tasks import HostInventory
 from events.resources import Kinds
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway import Gateway
-from projections.queries import entities
+from projections.queries import entities, host_list
 from projections.views.projector import Projector, rebuild
 from tests.helpers.whole_cell import HOST, Cell
 
@@ -55,7 +55,7 @@ def shown(cell: Cell, folder: Path) -> list[Any]:
     folder.mkdir()
     engine = rebuild(cell.log, folder)
     with engine.connect() as connection:
-        rows = entities.host_rows(connection, 100, "").rows
+        rows = host_list.host_rows(connection, host_list.HostFilter(), 100, "").rows
     engine.dispose()
     return rows
 
@@ -208,7 +208,7 @@ def test_views_that_follow_and_views_that_are_built_anew_show_the_same_hosts(tmp
     cell.run(2000)
     live.fold_whole()
     with live.views.read() as connection:
-        rows = entities.host_rows(connection, 100, "").rows
+        rows = host_list.host_rows(connection, host_list.HostFilter(), 100, "").rows
     assert rows == shown(cell, tmp_path / "anew")
     assert [(row.host_id, entities.host_json(row, Kinds())["state"]) for row in rows] == [
         ("sim-1", "UP"),

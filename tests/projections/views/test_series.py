@@ -13,7 +13,8 @@ from events.records.lifecycle import JobHeld, RunsAvailable
 from events.records.placement import HostAvoided, HostLost, HostRemoved
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from projections.host_states import HostState
-from projections.queries.entities import host_rows, host_state
+from projections.queries.entities import host_state
+from projections.queries.host_list import HostFilter, host_rows
 from projections.queries.marks import marks
 from projections.queries.series import cell_series, pool_series
 from projections.queries.series_points import Points, Times, times_of
@@ -202,7 +203,7 @@ def test_a_host_is_connecting_in_plots_as_in_lists_until_it_has_offered(cell, tm
     cell.decide("placement")
     with Folded(cell, tmp_path) as views:
         found = cell_series(views, times_of(views, START, START + 10_000))["hosts"]
-        listed = [host_state(row) for row in host_rows(views, 10, "").rows]
+        listed = [host_state(row) for row in host_rows(views, HostFilter(), 10, "").rows]
     assert {state: values for state, values in found.items() if any(values)} == {"connecting": [1], "returning": [1]}
     assert sorted(listed) == [HostState.CONNECTING, HostState.RETURNING]
     assert HOSTS.keys() == {state.lower() for state in HostState}
