@@ -149,6 +149,13 @@ def test_json_and_yaml_are_the_body_of_the_api(cli, cell, form):
     assert (code, read(out), err) == (0, body, "")
 
 
+@pytest.mark.parametrize("since", ["24h", "24h ago", "2026-08-20", "2026-08-20T10:44:07Z"])
+def test_the_jobs_since_then_are_listed_however_the_time_is_written(cli, cell, since):
+    cell.answer("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
+    assert cli("job", "list", "--since", since)[0] == 0
+    assert cell.asked[-1].query["since"].endswith("Z")
+
+
 def test_no_value_in_a_line_is_written_as_python_has_it():
     detail = {"outcomes": {"FAILED": 1}, "hosts": [{"host_id": "h1", "lacks": {"cpu": 2}}, ["h2", True]], "kept": False}
     assert output.words(detail) == "outcomes FAILED 1, hosts host_id h1 lacks cpu 2 h2 true, kept false"
