@@ -140,6 +140,7 @@ def served(api: Api) -> Iterator[str]:
     """The address at which the API of a cell listens."""
     server = uvicorn.Server(uvicorn.Config(api.app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
     socket = server.config.bind_socket()
+    socket.listen()  # who comes before the server does waits
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()
     try:
