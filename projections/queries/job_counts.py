@@ -15,11 +15,11 @@ from projections.views.rows import JobRow
 
 KEPT_MAX = 16
 """Counts that are kept: pages that are looked at again while nothing has happened."""
-By = Literal["pool", "owner"]
+By = Literal["pool", "owner", "label"]
 
 
 class JobGroup(NamedTuple):
-    """Jobs of one pool or owner that have one state, and how many of their tasks wait, queued or not yet."""
+    """Jobs of one pool, owner or label that have one state, and how many of their tasks wait, queued or not yet."""
 
     name: str
     state: str
@@ -33,17 +33,25 @@ class JobCounts:
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], list[JobGroup]] = {}
 
-    def of(self, connection: Connection, wanted: JobFilter, by: By) -> list[JobGroup]:
-        """The groups of the jobs that a filter lets through."""
+    def of(self, connection: Connection, wanted: JobFilter, by: By, label_key: str = "") -> list[JobGroup]:
+        """The groups of the jobs that a filter lets through; by label: by the values of that key, those without it by
+        an empty name; with no key by the keys, so that a job counts for each of its labels.
+        """
         conditions, values = wanted.conditions()
-        key = (by, *conditions, *values, *folded(connection).items())
+        key = (by, label_key, *conditions, *values, *folded(connection).items())
         found = self._kept.get(key)
         if found is None:
             where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+            name, more, first = str(by), "", list[str]()
+            if by == "label" and label_key:
+                name, first = "coalesce((SELECT value FROM json_each(jobs.labels) WHERE key = ?), '')", [label_key]
+            elif by == "label":
+                name, more = "pair.key", ", json_each(jobs.labels) AS pair"
             query = (
-                f"SELECT {by}, state, count(*), sum(queued + backoff) FROM jobs INDEXED BY {INDEX}{where} GROUP BY 1, 2"
+                f"SELECT {name}, state, count(*), sum(queued + backoff) FROM jobs INDEXED BY {INDEX}{more}{where} "
+                "GROUP BY 1, 2"
             )
-            found = [JobGroup(*row) for row in rows_as_text(connection, query, values)]
+            found = [JobGroup(*row) for row in rows_as_text(connection, query, [*first, *values])]
             self._kept[key] = found
             while len(self._kept) > KEPT_MAX:
                 self._kept.pop(next(iter(self._kept), ()), None)

@@ -187,7 +187,7 @@ class Ui:
                 text = await run_in_threadpool(load, request, then)
             except Problem as problem:
                 return problem.response()
-            return rendering.answer(request, text, kind="application/json")
+            return rendering.answer(request, text, kind=data.kind)
 
         return give
 

@@ -37,6 +37,7 @@ PAGES: tuple[Page, ...] = (
     *operations.PAGES,
 )
 DATA: tuple[Data, ...] = (
+    *jobs.DATA,
     *job.DATA,
     *hosts.DATA,
 )

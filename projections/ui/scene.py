@@ -57,12 +57,13 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Data for a script of a page: a path below /ui, and the function that makes the answer, as JSON; bytes are JSON
-    already.
+    """Data for a script of a page, or to keep: a path below /ui, and the function that makes the answer, as JSON; bytes
+    are of `kind` already.
     """
 
     path: str
     load: Callable[[Scene], Any]
+    kind: str = "application/json"
 
 
 class Sent(NamedTuple):

@@ -14,9 +14,11 @@ from projections.api.problems import Problem
 from projections.asked_values import time_ms
 from projections.queries.job_filter import JobFilter
 from projections.ui.format import iso
+from projections.ui.job_columns import COLUMNS
 from projections.ui.page_values import PageValues
 
-GROUPS = ("pool", "owner", "state", "reason")
+LABEL = "label"
+GROUPS = ("pool", "owner", "state", "reason", LABEL)
 SORTS = {"newest": "newest first", "wait": "longest wait first"}
 SPANS = {"1h": ("last hour", 3_600), "24h": ("last 24 h", 86_400), "7d": ("last 7 days", 604_800)}
 """The choices of time in the list: words, and seconds."""
@@ -32,7 +34,11 @@ class Asked(NamedTuple):
     text: str
     since: str
     group: str
+    label_key: str
+    """The label by whose values jobs are grouped; empty: they are by the keys of their labels."""
     sort: str
+    columns: list[str]
+    """Those of the table; empty: its usual ones."""
 
     def filter(self, now_ms: int) -> JobFilter:
         """The filter, times counted back from a moment."""
@@ -61,7 +67,9 @@ class Asked(NamedTuple):
     def query(self, **changes: Any) -> PageValues:
         """The query of the address, with some of it changed; what is empty is left out."""
         fields = self._asdict() | changes
-        fields["state"] = ",".join(fields.pop("states"))
+        for name, values in (("state", fields.pop("states")), ("columns", fields["columns"])):
+            fields[name] = ",".join(values)
+        fields["label_key"] = fields["label_key"] if fields["group"] == LABEL else ""
         fields |= {"owner": fields.pop("owners"), "label": fields.pop("labels")}
         usual = {"group": GROUPS[0], "sort": next(iter(SORTS))}
         return {name: value for name, value in fields.items() if value and usual.get(name) != value}
@@ -82,7 +90,7 @@ class Asked(NamedTuple):
 
     def api(self, now_ms: int) -> str:
         """The address at which the API says the same."""
-        pairs = self.query(since=iso(self.since_ms(now_ms)) if self.since else "", group="", sort="")
+        pairs = self.query(since=iso(self.since_ms(now_ms)) if self.since else "", group="", sort="", columns=[])
         pairs |= {"order": self.sort} if self.sort == "wait" else {}
         return "/v1/jobs" + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
 
@@ -96,7 +104,8 @@ class Asked(NamedTuple):
         words += ["--text", self.text] if self.text else []
         if self.since:
             words += ["--since", self.since if self.since.endswith("h") else iso(self.since_ms(now_ms))]
-        return join([*words, *(["--order", "wait"] if self.sort == "wait" else [])])
+        words += ["--order", "wait"] if self.sort == "wait" else []
+        return join([*words, *(["--columns", ",".join(self.columns)] if self.columns else [])])
 
 
 def asked(query: QueryParams) -> Asked:
@@ -110,8 +119,20 @@ def asked(query: QueryParams) -> Asked:
         texts["text"],
         texts["since"],
         _one_of(query.get("group", ""), GROUPS),
+        query.get("label_key", "")[:WORD_MAX],
         _one_of(query.get("sort", ""), tuple(SORTS)),
+        _columns(",".join(query.getlist("columns"))),
     )
+
+
+def _columns(text: str) -> list[str]:
+    """The columns that are named. Raises a problem for what is none."""
+    names = list(dict.fromkeys(name for each in text.lower().split(",") if (name := each.strip())))
+    for name in names:
+        if name not in COLUMNS:
+            detail = f"there is no column {name[:40]}; there are {', '.join(COLUMNS)}"
+            raise Problem(422, "INVALID_REQUEST", detail, [("/query/columns", "no column")])
+    return names
 
 
 def _some(query: QueryParams, name: str) -> list[str]:

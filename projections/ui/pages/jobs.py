@@ -1,28 +1,32 @@
 """The list of jobs: counted, grouped, a page of it at a time."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import orjson
 
-from events.codes import JobState
+from events.codes import Code, JobState
 from projections.api.all_cells import jobs_page, page_starts
 from projections.api.context import Paging, Place
 from projections.api.jobs import JobsRequest
+from projections.api.problems import Problem
 from projections.queries.job_counts import By, JobGroup, wait_reasons
 from projections.queries.job_filter import JobFilter
 from projections.queries.known_names import unknown_pool
+from projections.ui import job_columns
 from projections.ui.colours import task_bar
 from projections.ui.format import lasts, ms_of
 from projections.ui.page_values import PageValues
 from projections.ui.pages import job_filters
 from projections.ui.pages.job_filters import Asked, asked
-from projections.ui.scene import Page, Scene
+from projections.ui.scene import Data, Page, Scene
 from projections.views.job_states import JOB_STATES, OVER, REJECTED, SUBMITTED
 
 SHOWN = 50
 """Jobs of a page."""
 GROUPS_SHOWN = 40
+EXPORTED_MAX, EXPORTED_AT_ONCE = 100_000, 1000
+"""Jobs of a CSV file, and those that are read at a time."""
 BARS: dict[str, str] = {
     SUBMITTED: "waiting",
     JobState.PENDING: "waiting",
@@ -40,15 +44,12 @@ def load(scene: Scene) -> PageValues:
     """A page of the jobs that the address asks for, and how many there are."""
     wish = asked(scene.query)
     job_filter = wish.filter(scene.now_ms)
-    groups = counted(scene, job_filter._replace(states=()), wish.group)
+    of_all = job_filter._replace(states=())
     of_state: dict[str, int] = defaultdict(int)
-    for group in groups:
+    for group in counted(scene, of_all):
         of_state[group.state] += group.jobs
     page = Paging(SHOWN, scene.query.get("page_token", ""))
-    words = (wish._asdict(),)
-    request = JobsRequest(job_filter, words)
-    at = page_starts(page, tuple[Place, Place], *words)
-    body = orjson.loads(jobs_page(scene.cells, page, request, at))
+    body = _page(scene, wish, job_filter, page)
     return {
         "asked": wish,
         "unknown_pool": unknown_pool([each.connection for each in scene.cells.values()], wish.pool),
@@ -59,27 +60,63 @@ def load(scene: Scene) -> PageValues:
         "facets": [(state, of_state[state]) for state in JOB_STATES if of_state[state] or state in job_filter.states],
         "all_states": sum(of_state.values()),
         "open": sum(count for state, count in of_state.items() if state not in OVER),
-        "groups": _reasons(scene, job_filter) if wish.group == "reason" else _groups(groups, wish),
+        "groups": _reasons(scene, job_filter) if wish.group == "reason" else _groups(scene, of_all, wish),
         "known_groups": job_filters.GROUPS,
         "sorts": job_filters.SORTS,
         "spans": job_filters.SPANS,
         "cell_shown": len(scene.cells) > 1,
-        "bulk_query": _pairs(wish.query(group="")),
+        "known_columns": [name for name in job_columns.COLUMNS if name != "cell" or len(scene.cells) > 1],
+        "columns": job_columns,
+        "bulk_query": _pairs(wish.query(group="", columns=[])),
         "command": wish.command(scene.now_ms),
         "api": wish.api(scene.now_ms),
     }
 
 
-def counted(scene: Scene, job_filter: JobFilter, group: str = "pool") -> list[JobGroup]:
+def load_csv(scene: Scene) -> bytes:
+    """All jobs that the address asks for, with its columns, all where it names none. Raises a problem where they are
+    too many.
+    """
+    wish = asked(scene.query)
+    job_filter = wish.filter(scene.now_ms)
+    count = sum(group.jobs for group in counted(scene, job_filter))
+    if count > EXPORTED_MAX:
+        detail = f"{count:,} jobs are asked for; an export has {EXPORTED_MAX:,} at most: narrow the filter"
+        raise Problem(422, Code.TOO_LARGE, detail)
+    usual = [name for name in job_columns.COLUMNS if name != "cell" or len(scene.cells) > 1]
+    return job_columns.csv_of(_all_jobs(scene, wish, job_filter), wish.columns or usual)
+
+
+def _all_jobs(scene: Scene, wish: Asked, job_filter: JobFilter) -> Iterator[PageValues]:
+    token: str | None = ""
+    while token is not None:
+        body = _page(scene, wish, job_filter, Paging(EXPORTED_AT_ONCE, token))
+        yield from body["jobs"]
+        token = body["next_page_token"] or None
+
+
+def _page(scene: Scene, wish: Asked, job_filter: JobFilter, page: Paging) -> PageValues:
+    """The answer of the API: jobs, and the token of the next page."""
+    words = (wish._asdict(),)
+    at = page_starts(page, tuple[Place, Place], *words)
+    body: PageValues = orjson.loads(jobs_page(scene.cells, page, JobsRequest(job_filter, words), at))
+    return body
+
+
+def counted(scene: Scene, job_filter: JobFilter, by: By = "pool", label_key: str = "") -> list[JobGroup]:
     """The groups of the jobs of all cells that a filter lets through."""
-    by: By = "owner" if group == "owner" else "pool"
-    return [each for cell in scene.cells.values() for each in cell.context.counts.of(cell.connection, job_filter, by)]
+    return [
+        each
+        for cell in scene.cells.values()
+        for each in cell.context.counts.of(cell.connection, job_filter, by, label_key)
+    ]
 
 
-def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[PageValues]:
+def _groups(scene: Scene, job_filter: JobFilter, wish: Asked) -> list[PageValues]:
     """Jobs by what the address groups them by, most jobs first; `parts` of a bar by state."""
     by_name: dict[str, dict[str, JobGroup]] = defaultdict(dict)
-    for group in groups:
+    by: By = "owner" if wish.group == "owner" else "label" if wish.group == "label" else "pool"
+    for group in counted(scene, job_filter, by, wish.label_key):
         name = group.state if wish.group == "state" else group.name
         before = by_name[name].get(group.state, JobGroup(name, group.state, 0, 0))
         by_name[name][group.state] = JobGroup(
@@ -94,15 +131,27 @@ def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[PageValues]:
             "waiting": sum(each.waiting for each in states.values()),
             "parts": [(BARS[state], states[state].jobs * 100 / jobs) for state in JOB_STATES if state in states],
             "label": ", ".join(f"{states[state].jobs} {state.lower()}" for state in JOB_STATES if state in states),
-            "now": name in {"pool": [wish.pool], "owner": wish.owners, "state": wish.states}[wish.group],
-            "query": wish.query(**_narrowed(wish.group, name)) if name else None,
+            "now": name in _chosen(wish),
+            "query": wish.query(**_narrowed(wish, name)) if name else None,
         }
         for name, states in ((name, by_name[name]) for name in largest)
     ]
 
 
-def _narrowed(group: str, name: str) -> PageValues:
-    return {group: name} if group == "pool" else {f"{group}s": [name]}
+def _chosen(wish: Asked) -> list[str]:
+    """The groups that the filter lets through, where it names some."""
+    of_key = [pair.removeprefix(f"{wish.label_key}:") for pair in wish.labels if pair.startswith(f"{wish.label_key}:")]
+    return {"pool": [wish.pool], "owner": wish.owners, "state": wish.states, "label": of_key}[wish.group]
+
+
+def _narrowed(wish: Asked, name: str) -> PageValues:
+    """The change of the address that shows a group alone; of a key of labels: the jobs by its values."""
+    if wish.group != "label":
+        return {wish.group: name} if wish.group == "pool" else {f"{wish.group}s": [name]}
+    if not wish.label_key:
+        return {"label_key": name}
+    others = [pair for pair in wish.labels if not pair.startswith(f"{wish.label_key}:")]
+    return {"labels": [*others, f"{wish.label_key}:{name}"]}
 
 
 def _reasons(scene: Scene, job_filter: JobFilter) -> list[PageValues]:
@@ -137,8 +186,11 @@ def _shown(job: PageValues, now_ms: int) -> PageValues:
         "submitted_ms": submitted,
         "since_ms": waits,
         "age": lasts(now_ms - submitted),
+        "submitted_ago": f"{lasts(now_ms - submitted)} ago",
+        "ended_ago": f"{lasts(now_ms - ms_of(job['ended_at']))} ago",
         "waits": lasts(now_ms - waits) if waits else "",
     }
 
 
+DATA = (Data("/jobs.csv", load_csv, "text/csv; charset=utf-8; header=present"),)
 PAGES = (Page("/jobs", "jobs.html", load, "Jobs"),)

@@ -14,6 +14,7 @@ from paceline import output
 from paceline.cli.commands.job_spec import without_defaults
 from paceline.cli.progress import counts
 from paceline.job_files import read_jobs
+from projections.ui.job_columns import COLUMNS
 from tests.events.spec.test_job import specs as SPECS
 from tests.helpers.drawn import examples
 from tests.paceline.fake import job
@@ -127,6 +128,8 @@ def test_columns_order_and_header_of_a_list(cli, cell):
     code, out, err = cli("job", "list", "--sort", "age")
     assert (code, out) == (2, "")
     assert "there is no column age; there are job, state, reason, pool" in err
+    of_page = {name for name in COLUMNS if name != "cell"}
+    assert set("".join(err.split("there are ")[1]).strip().split(", ")) == of_page
 
 
 def test_times_in_the_zone_of_the_machine(cli, cell, monkeypatch):

@@ -1,5 +1,6 @@
 """The list of jobs as a page: what it shows, counts and links to."""
 
+import csv
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -9,6 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from events.codes import Outcome
+from projections.ui.job_columns import COLUMNS
+from projections.ui.pages import jobs
 from projections.ui.pages.jobs import SHOWN
 from tests.helpers.written_cell import ended, held
 from tests.projections.queries.test_job_list import fill
@@ -103,6 +106,69 @@ def test_a_group_leads_to_as_many_jobs_as_it_counts(ui, group):
     assert sum(map(int, counts)) == 60
 
 
+def test_jobs_are_grouped_by_the_keys_of_labels_and_by_the_values_of_one(ui):
+    for job_id, labels in (("a", {"team": "maps", "env": "x"}), ("b", {"team": "maps"}), ("c", {"team": "web"})):
+        ui.cell.accept(job_id, labels=labels)
+    ui.cell.run("a", (0,))
+    ui.cell.changed("RUNNING", "a")
+    ui.cell.accept("d")
+    ui.fold()
+    keys = ui.page("/jobs?group=label")
+    assert text_of(keys, "live_jobs_groups").endswith("team 3 2 env 1 0")
+    [address] = links(keys.split('id="live_jobs_groups"')[1].split("</table>")[0], "team")
+    values = ui.page(address.removeprefix("/ui")).split("</table>")[0]
+    assert "maps 2 1" in text_of(values, "live_jobs_groups")
+    assert "without it 1 1" in text_of(values, "live_jobs_groups")
+    assert 'aria-label="1 pending, 1 running"' in values
+    [address] = links(values.split('id="live_jobs_groups"')[1], "maps")
+    assert ids(ui.page(address.removeprefix("/ui"))) == ["b", "a"]
+
+
+def test_a_list_has_the_columns_that_its_address_names(ui):
+    ui.cell.accept("a", owner="ann", labels={"team": "maps"}, priority=7)
+    ui.fold()
+    html = ui.page("/jobs?columns=job,owner&columns=labels,PRIORITY,reason,ended")
+    heads = re.findall(r"<th[^>]*>(?:<span.*?</span>)?(\w*)</th>", html.split('id="live_jobs"')[1])
+    assert heads == ["", "Job", "Owner", "Labels", "Priority", "Reason", "Ended"]
+    assert text_of(html, "job-0-a").split() == ["a", "a", "ann", "team:maps", "7", "NOT_YET_EVALUATED", "-"]
+    assert "columns=job%2Cowner%2Clabels%2Cpriority%2Creason%2Cended" in links(html, "longest wait first")[0]
+    assert "paceline job list --columns job,owner,labels,priority,reason,ended" in html
+
+
+def exported(ui: Pages, query: str) -> list[list[str]]:
+    answer = ui.browser.get(f"/ui/jobs.csv?{query}")
+    assert answer.headers["content-type"].startswith("text/csv")
+    return list(csv.reader(answer.text.splitlines()))
+
+
+@pytest.mark.parametrize("query", ["", "pool=/a&state=PENDING,RUNNING", "sort=wait", "text=tile&columns=owner,job"])
+def test_what_is_filtered_is_exported(ui, query, monkeypatch):
+    monkeypatch.setattr(jobs, "EXPORTED_AT_ONCE", 7)
+    fill(ui, 3, jobs=140)
+    titles, *rows = exported(ui, query)
+    assert titles == (["owner", "job"] if "columns" in query else [name for name in COLUMNS if name != "cell"])
+    assert [row[titles.index("job")] for row in rows] == every_page(ui, f"/jobs?{query}")
+    [address] = links(ui.page(f"/jobs?{query}"), "CSV")
+    assert exported(ui, urlsplit(address).query)[1:] == rows
+
+
+def test_an_export_has_no_formulas(ui):
+    hostile = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", " =1", "＝1"]
+    for number, text in enumerate(hostile):
+        ui.cell.accept(f"j{number}", owner=text, labels={text: 'a"b,c'}, priority=3)
+    ui.fold()
+    rows = exported(ui, "columns=owner,labels,priority")[1:]
+    assert rows == [[f"'{text}", f"'{text}:a\"b,c", "3"] for text in reversed(hostile)]
+
+
+def test_an_export_of_too_many_jobs_says_so(ui, monkeypatch):
+    monkeypatch.setattr(jobs, "EXPORTED_MAX", 1)
+    fill(ui, 3, jobs=4)
+    answer = ui.browser.get("/ui/jobs.csv")
+    assert (answer.status_code, answer.json()["code"]) == (422, "TOO_LARGE")
+    assert "4 jobs are asked for; an export has 1 at most" in answer.json()["detail"]
+
+
 def test_reasons_are_counted_by_tasks(ui):
     ui.cell.accept("a", instances=3)
     ui.cell.decide("entitlement", held("a", (0, 1)))
@@ -127,6 +193,6 @@ def test_an_empty_list_says_what_would_fill_it(ui):
     assert "Show all" in ui.page("/jobs?text=nothing")
 
 
-@pytest.mark.parametrize("query", ["state=NONE", "label=k", "since=yesterday", "page_token=x"])
+@pytest.mark.parametrize("query", ["state=NONE", "label=k", "since=yesterday", "page_token=x", "columns=age"])
 def test_what_cannot_be_asked_for_is_refused_in_words(ui, query):
     assert ui.browser.get(f"/ui/jobs?{query}").status_code in (400, 422)

@@ -1,0 +1,46 @@
+"""The columns that a list of jobs may have, by the names of `paceline job list --columns`, and the list as CSV."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from projections.ui.format import plain
+from projections.ui.page_values import PageValues
+
+COLUMNS: dict[str, Callable[[PageValues], Any]] = {
+    "job": lambda job: job["job_id"],
+    "state": lambda job: job["state"],
+    "reason": lambda job: job["reason"]["code"] if job["reason"] else "",
+    "pool": lambda job: job["pool"],
+    "kind": lambda job: job["kind"],
+    "tasks": lambda job: job["instances"],
+    "running": lambda job: job["tasks"]["running"],
+    "failed": lambda job: job["tasks"]["failed"],
+    "submitted": lambda job: job["submitted_at"],
+    "owner": lambda job: job["owner"],
+    "labels": lambda job: ", ".join(f"{key}:{value}" for key, value in job["labels"].items()),
+    "priority": lambda job: job["priority"],
+    "version": lambda job: job["version"],
+    "ended": lambda job: job["ended_at"],
+    "cell": lambda job: job["cell"],
+}
+NUMBERS = frozenset(("tasks", "running", "failed", "priority", "version", "cell"))
+TIMES = frozenset(("submitted", "ended"))
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+
+
+def csv_of(jobs: Iterable[PageValues], columns: Sequence[str]) -> bytes:
+    """Jobs as CSV (RFC 4180, UTF-8), a line each below the names of the columns. Text that a spreadsheet would take for
+    a formula begins with an apostrophe.
+    """
+    file = io.StringIO()
+    rows = csv.writer(file)
+    rows.writerow(columns)
+    rows.writerows([_harmless(COLUMNS[name](job)) for name in columns] for job in jobs)
+    return file.getvalue().encode()
+
+
+def _harmless(value: Any) -> Any:
+    text = plain(value)
+    return f"'{text}" if isinstance(text, str) and text.lstrip(" ").startswith(_FORMULA) else text
