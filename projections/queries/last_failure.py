@@ -38,8 +38,16 @@ class Failure(NamedTuple):
 
 def failures_of(connection: Connection, rows: Sequence[JobRow], with_words: bool = True) -> dict[str, Failure]:
     """The last failures of jobs, where the jobs have failed or such tasks wait; `with_words`: as their hosts told."""
+    return _failures(connection, [row for row in rows if row.state == JobState.FAILED or row.backoff > 0], with_words)
+
+
+def last_failure(connection: Connection, row: JobRow) -> Failure | None:
+    """The last failure of a job's tasks, whatever the task does since; None: none has failed."""
+    return _failures(connection, [row], with_words=True).get(row.job_id)
+
+
+def _failures(connection: Connection, rows: Sequence[JobRow], with_words: bool) -> dict[str, Failure]:
     jobs = [row for row in rows if 0 <= row.failed_instance < row.instances]
-    jobs = [row for row in jobs if row.state == JobState.FAILED or row.backoff > 0]
     if not jobs:
         return {}
     reported = _reported(connection, jobs) if with_words else {}

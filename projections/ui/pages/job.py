@@ -20,6 +20,7 @@ from projections.ui.colours import GRID_STATES, OUTCOMES
 from projections.ui.format import lasts, ms_of
 from projections.ui.found_job import FoundJob, find_job, named
 from projections.ui.job_actions import offered
+from projections.ui.job_failure import failure_shown
 from projections.ui.job_gantt import drawn
 from projections.ui.job_update import update_shown
 from projections.ui.page_values import PageValues
@@ -59,6 +60,7 @@ def load(scene: Scene) -> PageValues:
         "open": row.state not in OVER,
         "waiting": row.queued + row.backoff,
         "reasons": reasons,
+        "failure": failure_shown(connection, row, scene.now_ms),
         "measured": next((each for each in reasons if each["measures"]), None),
         "seen": next((each for each in reasons if each["hosts_considered"] is not None), None),
         "actions": offered(row, job["update"] or {}),

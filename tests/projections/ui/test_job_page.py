@@ -19,6 +19,7 @@ from events.records.lifecycle import (
     InstancesTaken,
     JobHeld,
     JobRejected,
+    RunsAvailable,
     UpdateImagePulled,
     UpdateProgressed,
     UpdateStarted,
@@ -26,17 +27,20 @@ from events.records.lifecycle import (
 from events.records.parts import Cause, UpdatePolicy
 from projections.api.cell_router import create_cells_app
 from projections.api.jobs import JOB_STATES
+from projections.queries.entities import job_row
 from projections.queries.host_runs import HostRun
 from projections.queries.job_runs import HostRuns, JobRun, RunsByHost
 from projections.queries.task_columns import TaskColumns
 from projections.ui import job_gantt, run_lanes
 from projections.ui.app import add_ui
+from projections.ui.job_failure import RECOVERED_MS, failure_shown
 from projections.ui.pages import job, job_tasks
 from projections.ui.rendering import environment
 from tests.helpers.drawn import seeds
-from tests.helpers.written_cell import ended, held
+from tests.helpers.written_cell import ended, held, runs
 from tests.helpers.written_cell import job as job_of
 from tests.projections.conftest import LISTEN, TOKEN, Api
+from tests.projections.queries.test_last_failure import fail
 from tests.projections.ui.views import Pages, links, pages, text_of
 
 HOSTILE = "\"'><script>alert(1)</script>\u202e\x07"
@@ -286,6 +290,46 @@ def test_what_failed_and_hasnt_run_again_shows_its_errors_first(ui: Pages) -> No
     assert "stream=stderr" in ui.page("/jobs/web/tasks/1"), "the run that failed"
     assert "stream=stdout" in ui.page("/jobs/web/tasks/0")
     assert "stream=stdout" in ui.page("/jobs/web/tasks/1?stream=stdout")
+
+
+def test_a_service_that_crashes_shows_its_last_failure_and_its_errors_first(ui: Pages) -> None:
+    ui.cell.host("h1")
+    ui.cell.accept("a", kind="stateless")
+    ui.cell.run("a", (0,))
+    ui.cell.decide("lifecycle", RunsAvailable(**runs("a", (0,))))
+    ui.cell.changed("RUNNING", "a")
+    ui.fold()
+
+    def streams() -> list[str]:
+        return re.findall(r"task 0\" data-output=.*?stream=(\w+)", ui.page("/jobs/a"))
+
+    assert "All is well: 1 of 1 task runs." in text_of(ui.page("/jobs/a"), "live_why")
+    assert streams() == ["stdout", "stderr"]
+    for run in (1, 2, 3):
+        fail(ui, run, "no such table")
+    ui.fold()
+    top = text_of(ui.page("/jobs/a"), "live_why")
+    assert top.startswith("last failure task 0 exited with 127: no such table when ")
+    assert "ago in a row 3 next try " in top
+    assert links(ui.page("/jobs/a"), "task 0 exited with 127")[0] == "/ui/jobs/a/tasks/0?run=3"
+    assert streams() == ["stderr", "stdout"]
+
+
+def test_a_task_that_runs_again_after_a_failure_is_not_well_until_it_has_run_for_long(ui: Pages) -> None:
+    ui.cell.host("h1")
+    ui.cell.accept("a", kind="stateless")
+    ui.cell.changed("RUNNING", "a")
+    fail(ui, 1)
+    ui.cell.run("a", (0,), 2)
+    ui.cell.decide("lifecycle", RunsAvailable(**runs("a", (0,), 2)))
+    ui.fold()
+    assert "All is well" in text_of(ui.page("/jobs/a"), "live_why"), "that was years ago"
+    with ui.app.state.context.views.read() as connection:
+        row = job_row(connection, "a")
+        shown = failure_shown(connection, row, ui.cell.ms)
+        assert shown is not None
+        assert (shown["next"], shown["attempts"]) == ("runs again for 0 s", 1)
+        assert failure_shown(connection, row, ui.cell.ms + 2 * RECOVERED_MS) is None
 
 
 def test_a_run_is_drawn_from_its_start_and_its_wait_on_the_host_apart() -> None:
