@@ -86,7 +86,7 @@ class HostRemovals:
         if row.reconciled > row.session != NEVER and fresh:
             return Code.HOST_CONNECTED, "The host is connecting just now."
         if runs := int(self._hosts.runs[row.number]):
-            return Code.RUNS_LEFT, f"{runs} runs are on the host: give them up first with `paceline host confirm-loss`."
+            return Code.RUNS_LEFT, f"{runs} runs are on the host: declare it lost first: `paceline host confirm-loss`."
         return Code.DONE, ""
 
     def _removed(self, host_id: str, code: Code, now: int, by: Cause | None = None) -> HostRemoved:

@@ -100,9 +100,9 @@ class Liveness:
         if row is None:
             return Code.NOT_FOUND, "This cell knows no such host."
         if row.lost or host_id in given_up:
-            return Code.REPEATED, "The host was already given up."
+            return Code.REPEATED, "The host is lost already."
         if not row.silent_ms:
-            return Code.NOT_SILENT, "The host is heard; only a silent host can be given up."
+            return Code.NOT_SILENT, "The host is heard; only a silent host can be declared lost."
         return Code.DONE, ""
 
     def _silent(self, now: int, given_up: Container[str]) -> list[tuple[int, Code]]:

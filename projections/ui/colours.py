@@ -14,8 +14,10 @@ REASONS: dict[str, str] = {
     Code.GANG_INCOMPLETE: "s6",
     Code.CONSTRAINT_MISMATCH: "s3",
     Code.NEVER_FITS: "s8",
+    Code.NO_HOSTS: "lost",
     Code.HELD: "held",
     Code.BACKOFF: "backoff",
+    Code.CRASH_LOOP: "failed",
     Code.RUN_FAILED: "s8",
 }
 """Reasons, in the order in which they stand on one another from the bottom. Tasks don't wait for a run that failed."""

@@ -36,7 +36,7 @@ def why(body: Host) -> str:
     """Why a host isn't up; empty: it is. `body`: the host as the API shows it."""
     match body["state"]:
         case HostState.LOST:
-            return f"given up: {body['lost']['code'] if body['lost'] else ''}"
+            return f"lost: {body['lost']['code'] if body['lost'] else ''}"
         case HostState.SILENT:
             return "its gateway hears nothing of it"
         case HostState.SUSPECTED:

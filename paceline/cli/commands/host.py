@@ -229,10 +229,10 @@ def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: s
     if not yes:
         runs = client.host(host_id)["runs"]
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{runs} runs on {host_id} would be given up: say so with --yes")
-        click.confirm(f"Give up {runs} runs on {host_id}?", abort=True, err=True)
+            raise click.UsageError(f"{runs} runs on {host_id} would be lost: say so with --yes")
+        click.confirm(f"Declare {host_id} lost, with {runs} runs on it?", abort=True, err=True)
     answer = client.confirm_loss(host_id, reason, wait=DECIDED_S)
-    show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is given up'}"))
+    show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is lost'}"))
 
 
 @host.command(epilog=examples("paceline host remove worker-7"))

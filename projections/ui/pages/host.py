@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from events.abilities import USAGE, enforced
 from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
+from paceline.client.host_models import Volume
 from projections.api import hosts as api
 from projections.api.all_cells import OpenCell
 from projections.api.commands import Command
@@ -101,11 +102,15 @@ def load(scene: Scene) -> PageValues:
         "hours": hours,
         "has_usage": of.context.host_usage is not None and USAGE in body["attributes"],
         "choices": HOURS,
-        "volumes": [volume_json(each) for each in volumes.rows],
+        "volumes": [_aged(volume_json(each), scene.now_ms) for each in volumes.rows],
         "more_volumes": volumes.more,
         "asked": scene.parameters(),
         **history_lines(scene, connection, of_host(row.host_id)),
     }
+
+
+def _aged(volume: Volume, now_ms: int) -> PageValues:
+    return {**volume, "ago": lasts(now_ms - ms_of(volume["created_at"]))}
 
 
 def _found(scene: Scene) -> tuple[OpenCell, HostRow]:

@@ -833,14 +833,14 @@ def test_hosts(cli, cell):
     cell.answer("GET", "/v1/hosts", {"hosts": [HOST], "next_page_token": ""})
     cell.answer("GET", "/v1/hosts/h1", HOST)
     cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [{"job_id": "a", **TASKS[1]}], "next_page_token": ""})
-    cell.answer("POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE", "message": "is given up"})
+    cell.answer("POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE", "message": "is lost"})
     assert cli("host", "list") == (0, """\
 HOST  STATE  RUNS  CPU USED  CPU  GiB USED  GiB  ATTRIBUTES
 h1    UP        2       1.5  1.5       2.0  2.0  os linux, arch arm64
 """, "")  # fmt: skip
     assert cli("host", "list", "--columns", "abilities")[1] == "ABILITIES\npaceline/health yes\n"
     assert cli("host", "get", "h1")[1].endswith("JOB  TASK  RUN  STATE\na       1    2  RUNNING\n")
-    assert cli("host", "confirm-loss", "h1", "--yes")[:2] == (0, "host h1 is given up\n")
+    assert cli("host", "confirm-loss", "h1", "--yes")[:2] == (0, "host h1 is lost\n")
 
 
 @pytest.mark.parametrize(("words", "said"), [

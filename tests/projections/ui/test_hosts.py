@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 
 from events.codec import decode
 from events.codes import Outcome
-from events.records.hosts import HostConnected, HostLossConfirmed, HostOffered, HostSilent
+from events.records.hosts import HostConnected, HostLossConfirmed, HostOffered, HostSilent, HostVolumes
+from events.records.parts import Volume
 from events.records.placement import HostAnswered, HostAvoided, HostLost
 from events.topics import HOSTS
 from projections.queries.host_map import NONE, STATES, STEPS, HostMaps
@@ -153,6 +154,16 @@ def test_a_host_shows_its_runs_and_tasks(tmp_path: Path) -> None:
         shown.page("/hosts/nobody", 404)
 
 
+def test_volumes_of_a_host_have_ages(tmp_path: Path) -> None:
+    cell = Cell()
+    cell.host("h1")
+    cell.fact(HostVolumes(host_id="h1", session=1, volumes=(Volume("db", 0, "data", 1000),)))
+    with site(cell.log, tmp_path) as shown:
+        page = shown.page("/hosts/h1")
+    made = 'datetime="1970-01-01T00:00:01.000Z" title="1970-01-01T00:00:01.000Z">'
+    assert re.search(rf"{made}[\d,]+ d ago</time>", page)
+
+
 def test_the_runs_of_hosts_are_those_of_all_tasks(tmp_path: Path) -> None:
     with site(busy_log(1), tmp_path) as shown, shown.projector.views.read() as connection:
         told = Counter()
@@ -209,12 +220,12 @@ def test_a_word_about_a_host_names_it_asks_a_reason_and_says_what_was_answered(t
 
     def answer(offset: int, event: Any) -> tuple[HostAnswered]:
         about = {"host_id": event.host_id, "hosts_offset": offset, "command_id": event.command_id}
-        return (HostAnswered(**about, code="DONE", message="it is given up"),)
+        return (HostAnswered(**about, code="DONE", message="it is lost"),)
 
     api.answer(HOSTS.name, "placement", answer)
     told = client.post("/ui/hosts/h1/confirm-loss", data={**fields, "reason": "burnt"})
     assert told.status_code == 200
-    assert "it is given up" in told.text
+    assert "it is lost" in told.text
     [record] = api.cell.log.scan(HOSTS.name, end)
     said = decode(record.value)
     assert isinstance(said, HostLossConfirmed)

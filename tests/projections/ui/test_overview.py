@@ -12,20 +12,21 @@ from starlette.datastructures import QueryParams
 from starlette.testclient import TestClient
 
 from bench._large_cell import LargeCell, Size
-from events.codes import RunCause
+from events.codes import Code, RunCause
 from paceline.client.cell_models import CellSeries
 from projections.api.app import create_app
 from projections.lateness import FACT_WITHIN_MS
 from projections.queries.log_time import newest_ms
 from projections.queries.series import cell_series
 from projections.queries.series_points import times_of
-from projections.ui import overview_plots
+from projections.ui import colours, overview_plots
 from projections.ui.app import add_ui
 from projections.ui.format import linked
 from projections.ui.overview_plots import total
 from projections.ui.pages import overview
 from projections.ui.scene import Contexts, opened
 from projections.views.projector import Projector
+from tests.helpers import ROOT
 from tests.helpers.written_cell import admitted, held, unplaced
 from tests.projections.conftest import LISTEN, TOKEN, Api
 from tests.projections.queries.test_last_failure import fail
@@ -81,6 +82,14 @@ def test_the_largest_reasons_are_told_apart(contexts: Contexts) -> None:
     assert "NEVER_FITS" not in names, "it is among the others, which are larger"
     assert (len(series), names[0]) == (9, "other reasons")
     assert len({each["colour"] for each in series}) == 9
+
+
+def test_reasons_of_their_own_have_colours_of_their_own() -> None:
+    told_apart = [colour for code, colour in colours.REASONS.items() if code != Code.RUN_FAILED]
+    assert len(set(told_apart)) == len(told_apart)
+    assert {Code.NO_HOSTS, Code.CRASH_LOOP} <= colours.REASONS.keys()
+    sheet = (ROOT / "projections" / "ui" / "static" / "paceline.css").read_text()
+    assert all(f".r-{colour} " in sheet for colour in told_apart)
 
 
 def test_a_resource_that_no_host_has_is_not_shown(contexts: Contexts) -> None:
