@@ -116,7 +116,7 @@ def test_the_service_of_the_examples_answers(cell: CellProcess, image: str) -> N
     for task in tasks():
         page = httpx2.get(f"http://127.0.0.1:{task['ports'][0]}/").text
         assert page == "<h1>It runs from an image.</h1>\n"
-    assert command(cell, "stop", "web").returncode == 0
+    assert command(cell, "stop", "web", "--reason", "seen").returncode == 0
 
 
 LIVES = "echo up; trap 'echo down; exit 3' TERM; while :; do sleep 0.1; done"

@@ -68,7 +68,7 @@ class Follower:
     def __init__(self, folder: Path, name: str, address: str, patience_s: float) -> None:
         self._files = folder / f"{name}.out", folder / f"{name}.err"
         words = ["job", "logs", "web", "--follow", "--server", address]
-        script = f"from paceline.client import output; output.PATIENCE_S = {patience_s}\n"
+        script = f"from paceline.client import patience; patience.PATIENCE_S = {patience_s}\n"
         script += f"from paceline.cli.main import main; main({words})"
         with self._files[0].open("wb") as out, self._files[1].open("wb") as err:
             self.process = subprocess.Popen(

@@ -143,7 +143,7 @@ DRY_RUNS = (
     ("job submit above.yaml", 1, NOT_A_LEAF, NOT_A_LEAF),
     ("job submit full.yaml", 1, FULL, FULL),
     ("job update more.yaml", 0, "5 instances would be updated to version 2", "2"),
-    ("pool apply pools.yaml", 0, "pool /q would be created", "pool /q"),
+    ("pool apply pools.yaml --reason more", 0, "pool /q would be created", "pool /q"),
 )
 """Command, exit code, what is told with `--dry-run`, and without."""
 PLANS = (("job plan new.yaml", 1), ("job plan more.yaml", 0), ("job placement web --task 1", 0))
