@@ -435,6 +435,8 @@ class Code(StrEnum):
     """Tasks were ordered on hosts, and aren't ready yet."""
     STOPPING = "STOPPING"
     """Tasks were told to stop, and aren't over yet."""
+    HOST_SILENT = "HOST_SILENT"
+    """Tasks run on hosts that aren't heard, as far as is known."""
     NOT_YET_EVALUATED = "NOT_YET_EVALUATED"
     """Nothing was decided about it yet."""
 

@@ -295,6 +295,8 @@ _CELL = (
                "{tasks} {is} told to start on {on}, and {waits} yet", precedence=Precedence.MOVING),
     ReasonKind(Code.STOPPING, WAIT, "what isn't over within stop_grace is killed",
                "{tasks} {is} told to stop on {on}, and {has} time for it", precedence=Precedence.MOVING),
+    ReasonKind(Code.HOST_SILENT, WAIT, "{next}; sooner by `paceline host confirm-loss {host}`",
+               "{tasks} run{s} on {on}, not heard since {since}", precedence=Precedence.MOVING),
     ReasonKind(Code.NOT_YET_EVALUATED, WAIT, "it is looked at in the next rounds",
                "nothing was decided about {tasks} yet", precedence=Precedence.BEHIND, waits=EITHER),
 )

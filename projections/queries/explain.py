@@ -23,7 +23,7 @@ from projections.queries import (
     placement_reasons,
     update_reasons,
 )
-from projections.queries.moving_reasons import of_moving
+from projections.queries.moving_reasons import of_moving, of_unheard
 from projections.queries.reason import Reason, Remedy, counted, of_code
 from projections.queries.situations import Detail, Situation
 from projections.record_json import at
@@ -119,6 +119,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     if job.state == SUBMITTED:
         yield _unknown(job.tasks, job.submitted_ms)
     yield from of_moving(job, detail.moving if detail else None)
+    yield from of_unheard(detail.unheard if detail else None)
     yield from end_reasons.of_killed(job, situation.stops)
 
 

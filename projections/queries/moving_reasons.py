@@ -1,4 +1,4 @@
-"""Why tasks that are on hosts neither run nor are over, in words: they start, or stop."""
+"""Why tasks that are on hosts neither run nor are over, in words: they start, or stop, or their host is silent."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, select, tuple_
 
+from events.cell_settings import Settings
 from events.codes import Code, RunReport, TaskState
 from projections.queries.reason import Reason, counted, of_code
 from projections.queries.tasks import TASK_PLACES, columns_of
@@ -16,6 +17,9 @@ from projections.views.rows import JobRow
 HOSTS_SHOWN = 3
 RUNS_ASKED = 100
 """The tasks that it is looked for whether their hosts prepare them."""
+
+
+_SILENT = select(tables.hosts.c.number).where(tables.hosts.c.silent_ms > 0, tables.hosts.c.runs > 0)
 
 
 class Moving(NamedTuple):
@@ -30,6 +34,33 @@ class Moving(NamedTuple):
     silent: list[tuple[str, int]]
     prepares: str = ""
     """The words of a host about what one of them waits for there, such as its image."""
+
+
+class Unheard(NamedTuple):
+    """Tasks of a job that run on silent hosts, as far as is known: how many, on which, and what comes next."""
+
+    tasks: int
+    hosts: Moving
+    next: str
+
+
+def unheard(connection: Connection, job: JobRow, settings: Settings, now_ms: int) -> Unheard | None:
+    """The tasks of a job that run on silent hosts; None: there are none."""
+    silent = list(connection.execute(_SILENT).scalars()) if job.running else []
+    if not silent:
+        return None
+    columns = columns_of(connection, job, np.arange(job.instances))
+    mine = (columns[0] == TaskState.RUNNING) & np.isin(columns[TASK_PLACES["host"]], silent)
+    if not mine.any():
+        return None
+    numbers = np.unique(columns[TASK_PLACES["host"]][mine]).tolist()
+    here = _moving(connection, 0, numbers)
+    since_ms = min(since for _, since in here.silent)
+    lost_ms, grace_ms = since_ms + settings.host_lost_after_ms, since_ms + settings.host_lost_grace_ms
+    what = f"unless heard before, a host is lost at {at(lost_ms)}"
+    if lost_ms <= now_ms:
+        what = f"of silent hosts only some a minute are lost, this one by {at(max(lost_ms, grace_ms))}"
+    return Unheard(int(mine.sum()), here._replace(since_ms=since_ms), f"{what}, and its tasks run again")
 
 
 def moving(connection: Connection, job: JobRow) -> dict[int, Moving]:
@@ -87,6 +118,23 @@ def of_moving(job: JobRow, moving_by_state: dict[int, Moving] | None) -> Iterato
             more = f" and {len(here.silent) - 1} hosts more" * (len(here.silent) > 1)
             reason = reason._replace(text=f"{reason.text}; host {host_id}{more} hasn't been heard since {at(since_ms)}")
         yield reason._replace(tasks=count, numbers={"tasks": count})
+
+
+def of_unheard(unheard: Unheard | None) -> Iterator[Reason]:
+    """That tasks run on hosts that aren't heard, since when, and what comes next."""
+    if unheard is None:
+        return
+    here = unheard.hosts
+    first, _ = min(here.silent, key=lambda each: each[1])
+    words = {
+        **counted(unheard.tasks),
+        "on": _on(here),
+        "since": at(here.since_ms),
+        "next": unheard.next,
+        "host": first,
+    }
+    reason = of_code(Code.HOST_SILENT, "placement", words, here.since_ms)
+    yield reason._replace(tasks=unheard.tasks, numbers={"tasks": unheard.tasks})
 
 
 def _on(moving: Moving | None) -> str:

@@ -22,7 +22,7 @@ from events.topics import MACHINES
 from events.work_classes import class_of
 from projections.queries.end_reasons import Stopped, stops_of
 from projections.queries.last_failure import Failure, failures_of
-from projections.queries.moving_reasons import Moving, moving
+from projections.queries.moving_reasons import Moving, Unheard, moving, unheard
 from projections.queries.pool_tree import CLASS, beside, to_share
 from projections.queries.resources import settings_of
 from projections.queries.stop_counts import counted_stops
@@ -127,6 +127,8 @@ class Detail(NamedTuple):
     """The amounts that pools share."""
     reserved: Mapping[str, Mapping[str, Amounts]]
     """By pool that says no, what other pools want of their reservations, those that bound what a turn can give."""
+    unheard: Unheard | None = None
+    """Tasks that run on silent hosts."""
     instances: Mapping[int, str] = {}
     """By the number of the hold, where there are several, the first instances that it is about."""
 
@@ -275,6 +277,7 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
     turn = connection.execute(select(tables.turns).where(tables.turns.c.pool == job.pool)).first()
     spec = connection.execute(select(tables.pools.c.spec).where(tables.pools.c.path == job.pool)).scalar()
     defined = decode(spec) if spec else None
+    now_ms = newest_ms(connection)
     return Detail(
         settings,
         {number: int(since[standing == number].min()) for number in np.unique(standing).tolist()},
@@ -283,11 +286,12 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         CreditRow(*credit) if credit else None,
         TurnRow(*turn) if turn else None,
         defined if isinstance(defined, PoolDefined) else None,
-        newest_ms(connection),
+        now_ms,
         moving(connection, job),
         sum(wait.tasks for wait in situation.waits if wait.standing < 0),
         to_share(connection),
         {pool: beside(connection, pool) for pool in full},
+        unheard(connection, job, settings, now_ms),
         {hold.number: _instances(connection, job, hold.number) for hold in holds} if len(holds) > 1 else {},
     )
 

@@ -25,6 +25,7 @@ OF_CODE = {
     Code.HOST_SHRUNK: {"surplus"},
     Code.STARTING: {"on", "waits"},
     Code.STOPPING: {"on", "has"},
+    Code.HOST_SILENT: {"on", "since", "next", "host"},
 }
 """Words that whoever tells a code gives beside those about tasks."""
 

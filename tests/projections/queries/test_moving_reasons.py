@@ -51,6 +51,25 @@ def test_a_silent_host_is_named_with_since_when(ordered):
     assert "; host h1 hasn't been heard since 2023-11-14T22:13:20.000Z" in message
 
 
+def test_a_job_that_runs_on_a_silent_host_says_since_when_and_what_comes_next(ordered):
+    ordered.cell.decide("lifecycle", RunsAvailable(**runs("a", (0, 1))))
+    ordered.cell.fact(HostSilent(host_id="h1", session=1))
+    ordered.cell.decide("placement")
+    ordered.fold()
+    said = ordered.get("/v1/jobs/a/explanation")["headline"]
+    assert (said["code"], said["actor"]) == ("HOST_SILENT", "nobody, wait")
+    lost = "unless heard before, a host is lost at 2023-11-14T22:14:20.000Z, and its tasks run again"
+    assert said["message"] == (
+        f"2 tasks run on host h1, not heard since 2023-11-14T22:13:20.000Z; {lost}; "
+        "sooner by `paceline host confirm-loss h1`"
+    )
+    ordered.cell.ms += 90_000
+    ordered.cell.decide("placement")
+    ordered.fold()
+    message = ordered.get("/v1/jobs/a/explanation")["headline"]["message"]
+    assert "of silent hosts only some a minute are lost, this one by 2023-11-14T22:23:20.000Z" in message
+
+
 def test_a_run_that_is_told_to_stop_says_so(ordered):
     ordered.cell.decide("lifecycle", RunsAvailable(**runs("a", (0, 1))))
     ordered.fold()
