@@ -26,6 +26,8 @@ from projections.api.list_requests import (
     HostsRequest,
     PoolPages,
     PoolsQuery,
+    must_have_host,
+    must_have_job,
     must_have_pool,
 )
 from projections.api.names import NamesQuery, names_json
@@ -214,6 +216,9 @@ def _hosts(cells: Cells, page: Paging, request: HostsRequest, at: dict[int, str]
 
 
 def _volumes(cells: Cells, page: Paging, request: VolumesRequest, at: dict[int, Any]) -> VolumesPage:
+    connections = [each.connection for each in cells.values()]
+    must_have_host(connections, request.host)
+    must_have_job(connections, request.job)
     rows = {
         cell: entities.volume_rows(each.connection, page.size, at.get(cell), *request) for cell, each in cells.items()
     }

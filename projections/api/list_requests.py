@@ -16,7 +16,7 @@ from projections.api.context import PAGE_MAX, Paging
 from projections.api.problems import Problem
 from projections.host_states import HostState
 from projections.queries.host_list import HostFilter
-from projections.queries.known_names import unknown_host, unknown_pool
+from projections.queries.known_names import unknown_host, unknown_job, unknown_pool
 from projections.queries.tasks import TaskFilter
 
 PAIRS_MAX = 32
@@ -135,3 +135,9 @@ def must_have_host(connections: Iterable[Connection], host_id: str) -> None:
     """Raises a problem where a list is asked for a host that isn't known."""
     if text := unknown_host(connections, host_id) if host_id else "":
         raise Problem(422, Code.NOT_FOUND, text, [("/query/host", text)])
+
+
+def must_have_job(connections: Iterable[Connection], job_id: str) -> None:
+    """Raises a problem where volumes are asked for of a job that isn't known."""
+    if text := unknown_job(connections, job_id) if job_id else "":
+        raise Problem(422, Code.NOT_FOUND, text, [("/query/job", text)])

@@ -12,6 +12,7 @@ from events.records.jobs import VolumeRemovalRequested
 from paceline.client.page_models import VolumesPage
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
+from projections.api.list_requests import must_have_host, must_have_job
 from projections.api.problems import ANSWERED, Problem
 from projections.queries import entities
 from projections.views.rows import VolumeRow
@@ -61,6 +62,8 @@ def routes(context: Context) -> APIRouter:
         after = page.after(PLACE, "volumes", *wanted)
 
         def look(connection: Connection) -> VolumesPage:
+            must_have_host([connection], wanted.host)
+            must_have_job([connection], wanted.job)
             rows = entities.volume_rows(connection, page.size, after, *wanted)
             last = place_of(rows.rows[-1]) if rows.more else None
             volumes_json = [entities.volume_json(row) for row in rows.rows]

@@ -48,3 +48,15 @@ def unknown_host(connections: Iterable[Connection], host_id: str) -> str:
                 return ""
     near = meant(host_id, {each for connection in cells for each in connection.execute(select(hosts)).scalars()})
     return f"there is no host {host_id[:140]}{near}"
+
+
+def unknown_job(connections: Iterable[Connection], job_id: str) -> str:
+    """A sentence about a job in a filter of volumes that isn't known; empty: it is, or has volumes and is deleted."""
+    cells = list(connections)
+    jobs, owners = tables.jobs.c.job_id, tables.volumes.c.job_id
+    for connection in cells:
+        for column in (jobs, owners):
+            if connection.execute(select(column).where(column == job_id).limit(1)).first() is not None:
+                return ""
+    near = {each for connection in cells for each in connection.execute(select(owners).distinct()).scalars()}
+    return f"there is no job {job_id[:140]}{meant(job_id, near)}"

@@ -41,6 +41,19 @@ def test_a_list_shows_what_hosts_have_said_last(api):
     assert listed(api) == [every[3]]
 
 
+def test_volumes_of_unknown_names_are_an_error_with_the_nearest(api):
+    api.cell.host("host-1")
+    have(api, "host-1", OTHER)
+    for query, wrong in (({"host": "hots-1"}, "there is no host hots-1; did you mean host-1?"),
+                         ({"job": "webb"}, "there is no job webb; did you mean web?")):  # fmt: skip
+        problem = api.problem(api.client.get("/v1/volumes", params=query), 422, "NOT_FOUND")
+        assert problem["detail"] == wrong
+        assert problem["errors"] == [{"pointer": f"/query/{next(iter(query))}", "message": wrong}]
+    api.cell.accept("empty")
+    api.fold()
+    assert listed(api, job="empty") == [], "a job without volumes is no unknown one"
+
+
 def test_an_earlier_session_says_nothing_of_volumes(api):
     api.cell.host("h1", session=2)
     have(api, "h1", DATA, session=1)
