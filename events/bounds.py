@@ -10,6 +10,8 @@ URL_PATH = re.compile(r"/[!-~]*")
 """The path of a health check over HTTP."""
 INSTANCES_MAX = 100_000
 INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+"""The last round of a machine, or offset of a topic."""
 AMOUNT_MAX = 1 << 38
 """The largest amount of any resource, requested by a task or a pool or offered by a host."""
 USE_MAX = 1 << 50

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from events.bounds import INT_MAX
 from paceline.cli.commands import cell_settings
 from paceline.cli.commands.common import data_option, examples, kafka_options, report_option
 from paceline.cli.commands.process_options import show as show_settings
@@ -42,7 +43,9 @@ cell.add_command(cell_settings.set_, "set")
 )
 @data_option
 @kafka_options
-@click.option("--cell", "only", type=click.IntRange(0), metavar="N", help="Check only this cell.  [default: all]")
+@click.option(
+    "--cell", "only", type=click.IntRange(0, INT_MAX), metavar="N", help="Check only this cell.  [default: all]"
+)
 @show_config_option
 @report_option
 def check(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from events.bounds import INT_MAX
 from events.time_units import span_s
 from paceline.cli.reach import Reach, reach
 from paceline.client.json_type import Json
@@ -193,7 +194,7 @@ def paging_options(what: str, usual: str) -> Callable[[Callable[..., Any]], Call
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.option(
-            "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many {what}. [default: {usual}]"
+            "--limit", type=click.IntRange(1, INT_MAX), metavar="N", help=f"At most so many {what}. [default: {usual}]"
         )
         @click.option(
             "--page-size",
@@ -244,7 +245,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @kafka_options
     @click.option(
         "--cell",
-        type=click.IntRange(0),
+        type=click.IntRange(0, INT_MAX),
         metavar="N",
         help="Cell number. [default: that of the embedded log; 0 on Kafka]",
     )
@@ -265,7 +266,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
 def cell_option(function: F) -> F:
     """`--cell`, taken by `with_client`."""
     return click.option(
-        "--cell", type=click.IntRange(0), metavar="N", help="Query this cell. [default: found by the server]"
+        "--cell", type=click.IntRange(0, INT_MAX), metavar="N", help="Query this cell. [default: found by the server]"
     )(function)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.bounds import INT_MAX
 from paceline.cli.commands.common import Target, client_of, data_option, examples, kafka_options
 from paceline.cli.groups import CommandGroup
 from paceline.cli.reach import reach_of
@@ -38,7 +39,9 @@ def debug() -> None:
 @click.option("--token", metavar="TOKEN", help="Token of the cell. [default: the one in the data folder]")
 @data_option
 @kafka_options
-@click.option("--cell", type=click.IntRange(0), metavar="N", help="Query this cell. [default: found by the server]")
+@click.option(
+    "--cell", type=click.IntRange(0, INT_MAX), metavar="N", help="Query this cell. [default: found by the server]"
+)
 def bundle(
     file: Path | None,
     server: str | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from events.bounds import PORT_MAX
+from events.bounds import INT_MAX, PORT_MAX
 from paceline.cli.commands.common import cell_option, examples, with_client
 from paceline.cli.commands.job_commands import ID
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paceline.client.client import Client
 
 TASK = click.option(
-    "--task", "instance", type=click.IntRange(0), default=0, show_default=True, help="Instance of the job."
+    "--task", "instance", type=click.IntRange(0, INT_MAX), default=0, show_default=True, help="Instance of the job."
 )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from events.bounds import INT_MAX
 from paceline.cli.commands.common import cell_option, examples, with_client
 from paceline.cli.commands.job_commands import ID
 from paceline.cli.commands.job_exec import TASK
@@ -33,11 +34,15 @@ END_S = 10.0
     )
 )
 @ID
-@click.option("--task", "instance", type=click.IntRange(0), help="Instance of the job. [default: all]")
-@click.option("--run", type=click.IntRange(1), help="Run number. [default: the last, and with -f those after it]")
+@click.option("--task", "instance", type=click.IntRange(0, INT_MAX), help="Instance of the job. [default: all]")
+@click.option(
+    "--run", type=click.IntRange(1, INT_MAX), help="Run number. [default: the last, and with -f those after it]"
+)
 @click.option("--stdout", "only", flag_value="stdout", help="Print stdout only.")
 @click.option("--stderr", "only", flag_value="stderr", help="Print stderr only, to stdout.")
-@click.option("--tail", type=click.IntRange(0), metavar="N", help="Begin with the last N lines of each stream.")
+@click.option(
+    "--tail", type=click.IntRange(0, INT_MAX), metavar="N", help="Begin with the last N lines of each stream."
+)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the task has ended, run after run.")
 @cell_option
 @with_client

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from events.bounds import INT_MAX
 from paceline.cli.commands.common import (
     data_option,
     examples,
@@ -145,10 +146,14 @@ def _brief(body: Json, key: str) -> str:
 @kafka_options
 @click.option("--create", is_flag=True, help="Create missing topics on Kafka, and add missing cells.")
 @click.option(
-    "--partitions", type=click.IntRange(1), default=1, show_default=True, help="Number of cells (partitions)."
+    "--partitions", type=click.IntRange(1, INT_MAX), default=1, show_default=True, help="Number of cells (partitions)."
 )
 @click.option(
-    "--replication", type=click.IntRange(1), default=1, show_default=True, help="Replication factor of new topics."
+    "--replication",
+    type=click.IntRange(1, INT_MAX),
+    default=1,
+    show_default=True,
+    help="Replication factor of new topics.",
 )
 @output_option
 def topics(

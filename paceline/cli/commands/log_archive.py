@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from events.bounds import LONG_MAX
 from events.topics import rounds_of
 from paceline.cli.commands.common import data_option, examples, log_options, report_option
 from paceline.client.json_type import Json
@@ -46,8 +47,12 @@ class ArchivedTopic(NamedTuple):
 @click.option("--archive", "url", metavar="URL", help="Location of the archive. [default: the setting]")
 @click.option("--snapshots", metavar="URL", help="Location of the snapshots. [default: the setting]")
 @click.option("--topic", metavar="NAME", help="Only this topic, such as jobs. [default: all]")
-@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="Only offsets before this one; needs --topic.")
-@click.option("--keep", type=click.IntRange(0), default=0, help="Number of offsets of each topic to keep in the log.")
+@click.option(
+    "--before", type=click.IntRange(0, LONG_MAX), metavar="OFFSET", help="Only offsets before this one; needs --topic."
+)
+@click.option(
+    "--keep", type=click.IntRange(0, LONG_MAX), default=0, help="Number of offsets of each topic to keep in the log."
+)
 @click.option("--remove", "removing", is_flag=True, help="Remove archived records that nothing needs from the log.")
 @report_option
 def archive(

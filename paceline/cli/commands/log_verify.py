@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from events.bounds import INT_MAX, LONG_MAX
 from events.topics import MACHINES, rounds_of
 from paceline.cli.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
 from paceline.client.json_type import Json
@@ -46,14 +47,14 @@ MachineFactories = dict[str, "Callable[[], Machine]"]
 @click.option(
     "--from",
     "first",
-    type=click.IntRange(1),
+    type=click.IntRange(1, LONG_MAX),
     metavar="ROUND",
     help="Apply the rounds before this one without replaying them.",
 )
-@click.option("--to", "last", type=click.IntRange(1), metavar="ROUND", help="Last round to replay.")
+@click.option("--to", "last", type=click.IntRange(1, LONG_MAX), metavar="ROUND", help="Last round to replay.")
 @click.option(
     "--jobs",
-    type=click.IntRange(1),
+    type=click.IntRange(1, INT_MAX),
     default=1,
     show_default=True,
     metavar="N",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from events.bounds import INT_MAX
 from events.topics import MACHINES
 from paceline.cli.commands.common import data_option, examples
 from paceline.cli.commands.process_options import (
@@ -21,7 +22,7 @@ from paceline.cli.commands.process_options import (
 )
 from paceline.services.processes import PROCESSES
 
-COUNT = click.IntRange(0)
+COUNT = click.IntRange(0, INT_MAX)
 repeated = partial(click.option, multiple=True, callback=several)
 pairs = partial(click.option, multiple=True, callback=amounts)
 MACHINE = click.argument("machine", type=click.Choice(MACHINES))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from events.bounds import SECRET_BYTES_MAX
+from events.bounds import INT_MAX, SECRET_BYTES_MAX
 from paceline.cli.commands.common import (
     cell_column,
     cell_option,
@@ -72,7 +72,7 @@ def list_(client: "Client", name: str, form: str, shape: TableOptions) -> None:
 
 @secret.command(epilog=examples("paceline secret delete db --version 2", "paceline secret delete db --yes"))
 @click.argument("name", shell_complete=complete("secret"))
-@click.option("--version", type=click.IntRange(1), metavar="N", help="Only this version. [default: all]")
+@click.option("--version", type=click.IntRange(1, INT_MAX), metavar="N", help="Only this version. [default: all]")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option
 @cell_option

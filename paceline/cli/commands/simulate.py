@@ -39,8 +39,8 @@ ONLY_TRACES = ("form", "jobs", "hosts", "machines", "arrivals")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a scenario.")
 @click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="Run a trace instead of a scenario.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the trace.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Traces: only the first N jobs.")
-@click.option("--hosts", type=click.IntRange(1), metavar="N", help="Traces: number of hosts.")
+@click.option("--jobs", type=click.IntRange(1, INT_MAX), metavar="N", help="Traces: only the first N jobs.")
+@click.option("--hosts", type=click.IntRange(1, INT_MAX), metavar="N", help="Traces: number of hosts.")
 @click.option(
     "--machines", type=click.Path(path_type=Path), metavar="FILE", help="openb and swf: file that lists the hosts."
 )
@@ -49,7 +49,10 @@ ONLY_TRACES = ("form", "jobs", "hosts", "machines", "arrivals")
 )
 @click.option("--faults", metavar="KINDS", help="Inject faults: all, or kinds of faults, comma-separated.")
 @click.option(
-    "--seeds", type=click.IntRange(1), metavar="N", help="Under faults: number of seeds to try, starting at --seed."
+    "--seeds",
+    type=click.IntRange(1, INT_MAX),
+    metavar="N",
+    help="Under faults: number of seeds to try, starting at --seed.",
 )
 @click.option("--for", "seconds", type=Duration(), help="Under faults: try new seeds for this long.")
 @click.option(

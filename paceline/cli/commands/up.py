@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.bounds import INT_MAX
 from paceline.cli.commands.common import data_option, examples, kafka_options
 from paceline.cli.commands.process_options import settings_flags
 
@@ -25,9 +26,14 @@ if TYPE_CHECKING:
 @click.option("--listen", "up__listen", metavar="HOST:PORT", help="Address of the API. [default: 127.0.0.1:7117]")
 @kafka_options
 @click.option(
-    "--cell", type=click.IntRange(0), metavar="N", help="Number of the cell, its partition on Kafka. [default: 0]"
+    "--cell",
+    type=click.IntRange(0, INT_MAX),
+    metavar="N",
+    help="Number of the cell, its partition on Kafka. [default: 0]",
 )
-@click.option("--sim-hosts", "up__sim_hosts", type=click.IntRange(0), metavar="N", help="Number of simulated hosts.")
+@click.option(
+    "--sim-hosts", "up__sim_hosts", type=click.IntRange(0, INT_MAX), metavar="N", help="Number of simulated hosts."
+)
 @click.option(
     "--agent/--no-agent",
     "up__agent",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.bounds import INT_MAX
 from paceline.cli.commands.common import (
     DECIDED_S,
     at_option,
@@ -56,7 +57,9 @@ def list_(client: "Client", job_id: str, host_id: str, form: str, shape: TableOp
 
 @volume.command(epilog=examples("paceline volume remove db --yes", "paceline volume remove db --task 3 --name data"))
 @click.argument("job_id", metavar="JOB", shell_complete=complete("job"))
-@click.option("--task", "instance", type=click.IntRange(0), metavar="N", help="Only of this task. [default: all]")
+@click.option(
+    "--task", "instance", type=click.IntRange(0, INT_MAX), metavar="N", help="Only of this task. [default: all]"
+)
 @click.option("--name", default="", help="Only of this name. [default: all]")
 @HOST
 @click.option("--reason", default="", help="Reason, recorded in the log.")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 
+import click
 import pytest
 
 import paceline
@@ -15,6 +16,7 @@ from events.log.port import LogFault, LogGap, LogUnavailable
 from paceline import __main__ as entry
 from paceline.cli import main
 from tests.helpers import ROOT
+from tests.paceline.cli.test_odd_values import commands
 from tests.paceline.fake import job
 
 HEAVY = (
@@ -310,3 +312,12 @@ def test_debug_shows_the_traceback(cell):
         [sys.executable, "-m", "paceline", "--debug", "job", "get", "x"], cwd=ROOT, capture_output=True, text=True
     )
     assert "Traceback" in result.stderr
+
+
+def test_every_number_has_bounds():
+    numbers = [(name, each) for name, command in commands() for each in command.params
+               if isinstance(each.type, click.types.IntParamType)]  # fmt: skip
+    assert len(numbers) > 20
+    without = [(name, each.name) for name, each in numbers
+               if not isinstance(each.type, click.IntRange) or None in (each.type.min, each.type.max)]  # fmt: skip
+    assert without == []
