@@ -390,7 +390,7 @@ class Code(StrEnum):
     CONFIRMED = "CONFIRMED"
     GRACE_PASSED = "GRACE_PASSED"
     NOT_SILENT = "NOT_SILENT"
-    """The host is heard; only a silent one can be given up by hand."""
+    """The host is heard; only a silent one can be declared lost by hand."""
     HOST_CONNECTED = "HOST_CONNECTED"
     """The host is heard, or comes back just now; only one that has left can be removed."""
     RUNS_LEFT = "RUNS_LEFT"

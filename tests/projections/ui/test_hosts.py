@@ -160,6 +160,8 @@ def test_volumes_of_a_host_have_ages(tmp_path: Path) -> None:
     cell.fact(HostVolumes(host_id="h1", session=1, volumes=(Volume("db", 0, "data", 1000),)))
     with site(cell.log, tmp_path) as shown:
         page = shown.page("/hosts/h1")
+    assert "<dt>Connected since</dt>" in page
+    assert ">Session<" not in page, "numbers of sessions mean nothing to anybody"
     made = 'datetime="1970-01-01T00:00:01.000Z" title="1970-01-01T00:00:01.000Z">'
     assert re.search(rf"{made}[\d,]+ d ago</time>", page)
 

@@ -6,6 +6,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from starlette.datastructures import QueryParams
 from starlette.testclient import TestClient
 
 from events.columns import pack_ints, pack_longs
@@ -15,10 +16,14 @@ from events.records.pools import PoolDefined
 from paceline.job_files import read_pools
 from projections.api.cell_router import create_cells_app
 from projections.queries import entitlements
+from projections.queries.log_time import newest_ms, oldest_ms
 from projections.queries.pool_tree import pool_rows
 from projections.queries.preemption_flows import flows
 from projections.ui.app import add_ui
+from projections.ui.pages import pool
 from projections.ui.preemption_matrix import OTHERS, SIDE_MAX, matrix
+from projections.ui.scene import opened
+from projections.ui.time_bar import SHORTEST_MS
 from tests.helpers.play import play
 from tests.helpers.written_cell import held
 from tests.projections.conftest import LISTEN, TOKEN, Api
@@ -166,6 +171,25 @@ def test_a_share_is_shown_as_it_is_written(tmp_path: Path) -> None:
     with site(api.cell.log, tmp_path / "again") as shown:
         assert "\nshare: 3\n" in unescape(shown.page("/pools/p"))
     api.close()
+
+
+def test_plots_of_a_young_cell_fill_their_width(tmp_path: Path) -> None:
+    with site(busy_log(1), tmp_path) as shown:
+        contexts = {0: shown.client.app.state.context}
+        with opened(contexts, {"path": "maps/tiles"}, QueryParams(), 0) as scene:
+            connection = scene.first().connection
+            newest, oldest = newest_ms(connection), oldest_ms(connection)
+            [plot, *_] = pool.load(scene._replace(now_ms=newest))["plots"].values()
+    assert (newest - oldest) < SHORTEST_MS
+    assert newest - SHORTEST_MS - 60_000 <= plot["times"][0] * 1000 <= oldest
+
+
+def test_a_resource_that_no_pool_uses_has_no_column(tmp_path: Path) -> None:
+    with site(busy_log(1), tmp_path) as shown:
+        assert shown.api("/v1/pools")["cells"][0]["capacity"].get("disk")
+        titles = re.findall(r"<th[^>]*>(?:<[^>]*>)*([^<]+)", shown.page("/pools").split("<tbody>")[0])
+    assert not any("disk" in title for title in titles)
+    assert any("memory" in title for title in titles)
 
 
 def test_a_pool_belongs_to_one_cell(tmp_path: Path) -> None:

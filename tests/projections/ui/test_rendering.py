@@ -4,6 +4,7 @@ from importlib.resources import files
 import pytest
 from markupsafe import Markup
 
+from events.resources import Unit
 from projections.ui import assets, format, rendering
 from projections.ui.format import plain
 
@@ -59,3 +60,16 @@ def test_a_file_that_is_not_there_is_found_when_a_page_is_rendered() -> None:
 )
 def test_how_long_something_takes(ms: float, text: str) -> None:
     assert format.lasts(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (5_448_625, Unit.MILLI, "5,448.6"),
+        (999_125, Unit.MILLI, "999.125"),
+        (1500, Unit.MILLI, "1.5"),
+        (102_450, Unit.MIB, "100"),
+    ],
+)
+def test_large_amounts_have_one_decimal(value: int, unit: Unit, text: str) -> None:
+    assert format.amount(value, unit) == text

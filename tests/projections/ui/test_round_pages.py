@@ -129,6 +129,18 @@ def test_the_log_is_paged_and_leads_to_rounds_jobs_causes_and_its_own_past(clien
     assert "at=0%2Fpaceline.placement%3A" in text
 
 
+def test_times_of_the_log_are_in_one_line(client: TestClient) -> None:
+    rows = client.get("/ui/log").text.split("<tbody>")[1].split("</tbody>")[0].count("<tr")
+    assert client.get("/ui/log").text.count('<td class="nowrap" data-k="At"><time') == rows > 0
+
+
+def test_a_page_that_there_is_not_says_where_to_look(client: TestClient) -> None:
+    page = client.get("/ui/nope")
+    assert page.status_code == 404
+    assert "No such page" in page.text
+    assert "There is no page /ui/nope. Find, above, looks for jobs, pools and hosts." in page.text
+
+
 def test_the_filters_of_the_log_are_sent_as_their_form_has_them(client: TestClient) -> None:
     form = page(client, "/log").partition('<form class="card filters"')[2].partition("</form>")[0]
     fields = dict.fromkeys(re.findall(r'name="(\w+)"', form), "")
