@@ -339,7 +339,8 @@ def words(values: Mapping[str, object] | None) -> str:
 def _joined(value: object) -> object:
     """A value within a line: lists and pairs of names and values without punctuation."""
     if isinstance(value, Mapping):
-        return " ".join(f"{name} {_joined(inner)}" for name, inner in value.items())
+        pairs = ((name, _joined(inner)) for name, inner in value.items())
+        return " ".join(f"{name} {inner}" for name, inner in pairs if inner is not None and inner != "")
     if isinstance(value, bool):
         return str(value).lower()
     return " ".join(str(_joined(inner)) for inner in value) if isinstance(value, list | tuple) else value
@@ -348,6 +349,8 @@ def _joined(value: object) -> object:
 def _text(value: object) -> str:
     if value is None or value == "":
         return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
     return plain(str(value)).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -26,7 +26,7 @@ def get(client: "Client", form: str) -> None:
 
 @click.command(
     epilog=examples(
-        "paceline cell set preemption_delay=5s exec=off",
+        "paceline cell set preemption_delay=5s exec=off --reason 'audit'",
         "paceline cell set --resource gpu/a100 --resource scratch=MiB",
         "paceline cell set --licence matlab=20",
     )
@@ -47,11 +47,17 @@ def get(client: "Client", form: str) -> None:
     metavar="NAME=AMOUNT",
     help="Define a licence: a resource of which the whole cell has an amount; or change its amount. May be repeated.",
 )
+@click.option("--reason", default="", help="Reason, recorded in the log.")
 @output_option
 @cell_option
 @with_client
 def set_(
-    client: "Client", settings: tuple[str, ...], resources: tuple[str, ...], licences: tuple[str, ...], form: str
+    client: "Client",
+    settings: tuple[str, ...],
+    resources: tuple[str, ...],
+    licences: tuple[str, ...],
+    reason: str,
+    form: str,
 ) -> None:
     """Change settings of a cell. All that is not named stays as it is.
 
@@ -64,7 +70,7 @@ def set_(
         changes["resources"] = kinds
     if not changes:
         raise click.UsageError("name a setting to change, such as preemption_delay=5s, --resource or --licence")
-    answer = client.change_cell(changes, wait=DECIDED_S)
+    answer = client.change_cell(changes, wait=DECIDED_S, reason=reason)
     changed = [each.partition("=")[0] for each in (*settings, *resources, *licences)]
     done = {"DONE": "changed", "REPEATED": "unchanged"}.get(str(answer.get("code")), "not decided yet")
     show(form, answer, changed, lambda: say(f"cell: {', '.join(changed)} {done}"))
@@ -96,6 +102,11 @@ def _kind(text: str) -> Json:
     return {"name": name, "unit": unit} if unit else {"name": name}
 
 
+def _shown(value: object) -> object:
+    """A setting as `cell set` takes it."""
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
 def _print(body: Json, names: list[str]) -> None:
     from events.resources import STANDARD
     from events.spec.settings import descriptions
@@ -103,7 +114,7 @@ def _print(body: Json, names: list[str]) -> None:
     meaning = descriptions()
     columns = [
         Column("SETTING", lambda name: name),
-        Column("VALUE", lambda name: body[name], right=True),
+        Column("VALUE", lambda name: _shown(body[name]), right=True),
         Column("MEANING", lambda name: meaning.get(name)),
     ]
     table(names, columns)

@@ -193,9 +193,31 @@ def _taints_column(hosts: list[Any]) -> list[Column]:
     return [Column("TAINTS", cell)] if any(host.get("taints") for host in hosts) else []
 
 
+_NOTHING = {
+    "gateway": "none: it isn't connected",
+    "connected_at": "never",
+    "silent_since": "it is heard",
+    "offer_refused": "nothing",
+    "lost": "no",
+    "suspected": "no",
+    "shrunk": "no",
+    "ignored_resources": "none",
+    "capacity": "nothing",
+    "allocated": "nothing",
+    "slack": "none",
+    "used": "nothing",
+    "attributes": "none",
+    "taints": "none",
+    "ports": "none",
+}
+"""The meaning of each field of a host where it is empty."""
+
+
 def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "session":
         return []  # a number for the agent alone
+    if name in _NOTHING and not value:
+        return [(name, _NOTHING[name])]
     if name.endswith(("_at", "_since")):
         return [(name, when(value))]
     if name == "lost" and value:

@@ -143,7 +143,7 @@ def pool_watch(client: "Client", paths: tuple[str, ...], start: str | None, form
         Column("POOL", lambda each: each["path"]),
         Column("JOBS", lambda each: each.get("open_jobs"), right=True),
         Column("TASKS", lambda each: each.get("open_tasks"), right=True),
-        Column("CPU HELD", lambda each: cores(each.get("allocated")), right=True),
+        Column("CPU USED", lambda each: cores(each.get("held")), right=True),
         Column("CPU ENTITLED", lambda each: cores(each.get("entitlement")), right=True),
         Column("CPU DEMAND", lambda each: cores(each.get("demand")), right=True),
     ]
@@ -169,9 +169,9 @@ def host_watch(client: "Client", ids: tuple[str, ...], start: str | None, form: 
         Column("HOST", lambda each: each["host_id"]),
         Column("STATE", lambda each: each["state"]),
         Column("RUNS", lambda each: each["runs"], right=True),
-        Column("CPU HELD", lambda each: cores(each["allocated"]), right=True),
+        Column("CPU USED", lambda each: cores(each["allocated"]), right=True),
         Column("CPU", lambda each: cores(each["capacity"]), right=True),
-        Column("GiB HELD", lambda each: gib(each["allocated"]), right=True),
+        Column("GiB USED", lambda each: gib(each["allocated"]), right=True),
         Column("GiB", lambda each: gib(each["capacity"]), right=True),
     ]
     return follow(client, Watched("hosts", {"about": "hosts", "host": ids}, look, columns), bool(ids), start, form)
@@ -220,8 +220,19 @@ def lines_of(event: "StreamEvent", kind: str) -> Iterator[str]:
         else:
             detail = {each: value for each, value in scalars.items() if value != name}
             detail |= {"jobs": list(about["jobs"])} if "job_id" not in detail and about["jobs"] else {}
-        text = words({each: value for each, value in detail.items() if value is not False and value not in ([], {})})
+        detail = {each: value for each, value in detail.items() if value is not False and value not in ([], {})}
+        if actor := detail.pop("actor", None):
+            detail["by"] = _named(actor)
+        text = words(detail)
         yield f"{when(event.data['at'], 'utc')}  {name}  {event.event}  {text}"
+
+
+def _named(actor: Any) -> str:
+    """The actor of a fact in words, of its fields or of their values in order."""
+    from events.actors import named
+    from events.records.parts import Actor
+
+    return named(Actor(*(actor.values() if isinstance(actor, dict) else actor)))
 
 
 @contextmanager

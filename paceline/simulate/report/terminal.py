@@ -96,9 +96,9 @@ def _pools(session: Session) -> None:
             Column("JOBS ENDED", lambda item: by_pool.get(item[0], {}).get("jobs", 0), right=True),
             Column("MEAN WAIT s", lambda item: _number(by_pool.get(item[0], {}).get("mean_wait_s")), right=True),
             Column(f"{name.upper()} ENTITLED", lambda item: _amount(item[1].entitlement, at), right=True),
-            Column(f"{name.upper()} HELD", lambda item: _amount(item[1].allocation, at), right=True),
+            Column(f"{name.upper()} USED", lambda item: _amount(item[1].allocation, at), right=True),
             Column(f"{name.upper()} ASKED", lambda item: _amount(item[1].demand, at), right=True),
-            Column("GiB HELD", lambda item: f"{item[1].allocation[1] / 1024:.1f}", right=True),
+            Column("GiB USED", lambda item: f"{item[1].allocation[1] / 1024:.1f}", right=True),
             *_other_columns(last, name),
         ],
     )
@@ -116,7 +116,7 @@ def _other_columns(last: Sample, main: str) -> list[Column]:
     if all(text(amounts) == "-" for row in last.pools.values() for amounts in (row.allocation, row.demand)):
         return []
     return [
-        Column("OTHER HELD", lambda item: text(item[1].allocation)),
+        Column("OTHER USED", lambda item: text(item[1].allocation)),
         Column("OTHER ASKED", lambda item: text(item[1].demand)),
     ]
 

@@ -32,7 +32,8 @@ def test_only_what_is_named_is_sent_and_the_answer_is_told(cell, cli):
         "ended_jobs_max": 7,
         "resources": [{"name": "gpu/a100"}, {"name": "scratch", "unit": "MiB"}, {"name": "matlab", "amount": 20.5}],
     }
-    assert cli("cell", "set", "preemption_delay=5s")[1] == "cell: preemption_delay unchanged\n"
+    assert cli("cell", "set", "preemption_delay=5s", "--reason", "audit")[1] == "cell: preemption_delay unchanged\n"
+    assert [each.query.get("reason") for each in cell.writes()] == [None, "audit"]
 
 
 def test_what_names_nothing_or_the_same_twice_is_refused_before_it_is_sent(cell, cli):
@@ -55,7 +56,7 @@ def test_lists_have_columns_for_resources_beside_cpu_and_memory_only_where_there
     hosts = [HOST | {"capacity": a100, "allocated": {"gpu/a100": 1}}]
     cell._answers.clear()
     cell.answer("GET", "/v1/hosts", {"hosts": hosts, "next_page_token": ""})
-    _, out, _ = cli("host", "list", "--columns", "host,other-held,other")
+    _, out, _ = cli("host", "list", "--columns", "host,other-used,other")
     assert out.splitlines()[1].split(maxsplit=3) == ["h1", "gpu/a100", "1", "gpu/a100 2, scratch 4GiB"]
     cell.answer("GET", "/v1/pools", {"pools": [POOL]})
     assert "OTHER" not in cli("pool", "list")[1]
