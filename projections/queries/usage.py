@@ -36,6 +36,15 @@ def usage_sums(
     return [_sum(dict(row)) for row in rows[:size]], len(rows) > size
 
 
+def job_usage(connection: Connection, job_id: str) -> UsageSum | None:
+    """The sums of the runs of a job that have ended; None: none has."""
+    of = tables.job_usage.c
+    sums = [func.total(of[name]).label(name) for name in (*SUMS, *MORE)]
+    query = select(of.job_id, *sums, func.max(of.peak_kib).label("peak_kib")).where(of.job_id == job_id)
+    row = connection.execute(query.group_by(of.job_id)).mappings().first()
+    return _sum(dict(row)) if row is not None else None
+
+
 def is_pool(connection: Connection, path: str) -> bool:
     """Whether there is such a pool, or was one: its sums stay when it is removed."""
     for column in (tables.pools.c.path, tables.month_usage.c.pool):

@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from events.csv_cells import harmless
 from projections.ui.format import plain
 from projections.ui.page_values import PageValues
 
@@ -27,20 +28,12 @@ COLUMNS: dict[str, Callable[[PageValues], Any]] = {
 }
 NUMBERS = frozenset(("tasks", "running", "failed", "priority", "version", "cell"))
 TIMES = frozenset(("submitted", "ended"))
-_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 
 
 def csv_of(jobs: Iterable[PageValues], columns: Sequence[str]) -> bytes:
-    """Jobs as CSV (RFC 4180, UTF-8), a line each below the names of the columns. Text that a spreadsheet would take for
-    a formula begins with an apostrophe.
-    """
+    """Jobs as CSV (RFC 4180, UTF-8) without formulas, a line each below the names of the columns."""
     file = io.StringIO()
     rows = csv.writer(file)
     rows.writerow(columns)
-    rows.writerows([_harmless(COLUMNS[name](job)) for name in columns] for job in jobs)
+    rows.writerows([harmless(plain(COLUMNS[name](job))) for name in columns] for job in jobs)
     return file.getvalue().encode()
-
-
-def _harmless(value: Any) -> Any:
-    text = plain(value)
-    return f"'{text}" if isinstance(text, str) and text.lstrip(" ").startswith(_FORMULA) else text

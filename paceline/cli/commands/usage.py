@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.csv_cells import harmless
 from paceline.cli.commands.common import (
     Since,
     at_option,
@@ -77,7 +78,7 @@ def usage(client: "Client", by: str, since: str | None, pool: str, owner: str, f
         names = [*_KEYS[by], *amounts]
         writer = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
     else:
         show(form, body, (), lambda: table(rows, _columns(by)))
     if body["more"]:

@@ -23,6 +23,7 @@ from projections.ui.job_actions import offered
 from projections.ui.job_failure import failure_shown
 from projections.ui.job_gantt import drawn
 from projections.ui.job_update import update_shown
+from projections.ui.job_usage import used_by
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Data, Page, Scene
 from projections.views.job_states import OVER
@@ -76,6 +77,7 @@ def load(scene: Scene) -> PageValues:
             "started": lasts(scene.now_ms - ms_of(job["started_at"])),
             "ended": lasts(scene.now_ms - ms_of(job["ended_at"])),
         },
+        "used": used_by(connection, row.job_id),
         "output_of": output_of,
         "commands": _commands(row.job_id, output_of, scene.at),
     }

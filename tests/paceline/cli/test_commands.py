@@ -1042,3 +1042,9 @@ def test_no_problem_does_either(cli, cell):
 def test_a_cell_stays_in_its_line(cli, cell):
     cell.answer("GET", "/v1/jobs", {"jobs": [job("a", pool="/p\nROOT  RUNNING")], "next_page_token": ""})
     assert cli("job", "list", "--no-header")[1].count("\n") == 1
+
+
+def test_usage_as_csv_has_no_formulas(cli, cell):
+    rows = [{"owner": "=HYPERLINK(1)", "runs": -1, "month": None}]
+    cell.answer("GET", "/v1/usage", {"usage": rows, "more": False})
+    assert cli("usage", "--by", "owner", "-o", "csv")[1].splitlines() == ["owner,runs", "'=HYPERLINK(1),-1"]

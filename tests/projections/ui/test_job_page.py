@@ -39,6 +39,7 @@ from projections.ui.rendering import environment
 from tests.helpers.drawn import seeds
 from tests.helpers.written_cell import ended, held, runs
 from tests.helpers.written_cell import job as job_of
+from tests.projections.api.test_usage import run
 from tests.projections.conftest import LISTEN, TOKEN, Api
 from tests.projections.queries.test_last_failure import fail
 from tests.projections.ui.views import Pages, links, pages, text_of
@@ -277,6 +278,18 @@ def test_every_state_has_a_shape():
     assert set(used) <= drawn
 
 
+def test_the_page_says_what_runs_that_ended_used_of_what_they_asked_for(ui: Pages) -> None:
+    ui.cell.host("h1")
+    ui.cell.accept("a", resources={"cpu": 1, "memory": "512MiB"})
+    run(ui.cell, "a")
+    ui.fold()
+    wanted = "runs that ended used 1.5 s of 10 s CPU, memory at most 50 of 512 MiB, in 1 run strategy"
+    assert wanted in text_of(ui.page("/jobs/a"), "live_facts")
+    run(ui.cell, "a", 2, reports=0)
+    ui.fold()
+    assert "of 20 s CPU, memory at most 50 of 512 MiB, in 2 runs, 1 of them not measured" in ui.page("/jobs/a")
+
+
 def test_what_failed_and_hasnt_run_again_shows_its_errors_first(ui: Pages) -> None:
     ui.cell.host("h1")
     ui.cell.accept("web", instances=2, kind="stateless")
@@ -305,8 +318,8 @@ def test_a_service_that_crashes_shows_its_last_failure_and_its_errors_first(ui: 
 
     assert "All is well: 1 of 1 task runs." in text_of(ui.page("/jobs/a"), "live_why")
     assert streams() == ["stdout", "stderr"]
-    for run in (1, 2, 3):
-        fail(ui, run, "no such table")
+    for number in (1, 2, 3):
+        fail(ui, number, "no such table")
     ui.fold()
     top = text_of(ui.page("/jobs/a"), "live_why")
     assert top.startswith("last failure task 0 exited with 127: no such table when ")
