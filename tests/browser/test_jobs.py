@@ -69,3 +69,11 @@ def test_chosen_jobs_are_counted_and_changed_together(visitor: Visitor, real: Sh
     expect(bar).to_contain_text("2 jobs, 5 tasks chosen")
     page.get_by_role("button", name="Clear").click()
     expect(bar).to_be_hidden()
+
+
+def test_a_narrow_list_is_short(visitor: Visitor, real: Shown) -> None:
+    narrow = {"width": 400, "height": 800}
+    page = visitor.open(real.url("/jobs?text=d"), viewport=narrow)  # done, failed, stopped and others
+    heights = page.eval_on_selector_all("#live_jobs tbody tr", "rows => rows.map((row) => row.offsetHeight)")
+    assert min(heights) < 70, "two lines"
+    assert max(heights) < 200
