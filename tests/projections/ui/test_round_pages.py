@@ -129,9 +129,11 @@ def test_the_log_is_paged_and_leads_to_rounds_jobs_causes_and_its_own_past(clien
     assert "at=0%2Fpaceline.placement%3A" in text
 
 
-def test_times_of_the_log_are_in_one_line(client: TestClient) -> None:
-    rows = client.get("/ui/log").text.split("<tbody>")[1].split("</tbody>")[0].count("<tr")
-    assert client.get("/ui/log").text.count('<td class="nowrap" data-k="At"><time') == rows > 0
+@pytest.mark.parametrize("path", ["/log", "/rounds"])
+def test_times_are_in_one_line(client: TestClient, path: str) -> None:
+    page = client.get(f"/ui{path}").text
+    rows = page.split("<tbody>")[1].split("</tbody>")[0].count("<tr")
+    assert page.count('<td class="nowrap" data-k="At"><time') == rows > 0
 
 
 def test_a_page_that_there_is_not_says_where_to_look(client: TestClient) -> None:
