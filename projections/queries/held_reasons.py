@@ -290,7 +290,9 @@ def _beyond_the_cell(denial: Denial) -> Reason:
         for name in large
     )
     text = denial.say("{tasks} ask{s} for more than the whole cell has")
-    return denial.reason(f"{text} ({'; '.join(parts)})", Remedy(YOU, f"ask for less, or {' and '.join(ways)}"))
+    on_hosts = {name: denial.numbers.get("largest", {}).get(name, 0) for name in large if name not in licences}
+    largest = f"; the largest host has {denial.amounts(on_hosts)}" if any(on_hosts.values()) else ""
+    return denial.reason(f"{text} ({'; '.join(parts)}){largest}", Remedy(YOU, f"ask for less, or {' and '.join(ways)}"))
 
 
 def _against(denial: Denial, names: list[str]) -> str:

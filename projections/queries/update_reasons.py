@@ -22,7 +22,7 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: boo
     rest = update.pending + update.flight
     if update.ended_ms:
         if update.state == UpdateState.FAILED and update.code in Code.__members__:
-            text = f"update {update.number} to version {update.version} has failed: {update.message}"
+            text = f"update {update.number} to version {update.version} has failed: {in_words(update.message)}"
             yield Reason(update.code, text, "lifecycle")
     elif update.paused_ms:
         yield _told(Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", rest)
@@ -39,6 +39,18 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: boo
             yield _told(Code.SLA_BUDGET_SPENT, text, update.flight)
         stands = "takes none that runs until the job is released" if held and update.pending else "goes on"
         yield _told(Code.UPDATING, f"update {update.number} {stands}: {_so_far(update)}{_bounds(update)}", rest)
+
+
+_OF_CANARY = "; none may"
+"""The end of what the log says of an update that failed by its canary."""
+
+
+def in_words(message: str) -> str:
+    """Why an update failed, as the log has it, in words."""
+    if not message.endswith(_OF_CANARY):
+        return message
+    first, _, rest = message.removesuffix(_OF_CANARY).partition(" of the canary ")
+    return f"the canary failed ({first} {rest.replace(' of the canary ', ' ')})" if rest else message
 
 
 def _told(code: Code, text: str, tasks: int, **more: Any) -> Reason:

@@ -21,6 +21,7 @@ from paceline.client.models import Change, Changes, ImagePulls, Update, UpdateSt
 from projections.queries.pages import Page, rows_of, some
 from projections.queries.resources import kinds_of
 from projections.queries.stored_chunks import stored_chunks
+from projections.queries.update_reasons import in_words
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import JobRow
@@ -189,7 +190,7 @@ def update_json(row: UpdateRow) -> Update:
         "started_at": at(row.started_ms),
         "ended_at": at(row.ended_ms),
         "code": row.code or None,
-        "message": row.message,
+        "message": in_words(row.message),
         "reason": row.reason,
         "data": row.data,
     }

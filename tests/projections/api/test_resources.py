@@ -82,6 +82,17 @@ def test_who_asks_for_more_than_the_cell_has_is_told_what_helps(known, asked, re
     assert reason["entitlement"] == {"cpu": 4, "matlab": 5}
 
 
+def test_who_asks_for_more_than_the_cell_has_is_told_how_large_the_largest_host_is(known):
+    known.cell.accept("a")
+    cell, host = {"cpu": 4000, "matlab": 5000}, {"cpu": 2000, "matlab": 1000}
+    asked = {"cpu": 9000, "matlab": 1000}
+    known.cell.decide("entitlement", held("a", (0,), "NEVER_FITS", at="/", asked=asked, entitlement=cell, largest=host))
+    known.fold()
+    message = known.get("/v1/jobs/a/explanation")["headline"]["message"]
+    has = "(9 cpu asked, the cell has 4 cpu); the largest host has 2 cpu; ask for less, or add hosts"
+    assert message == f"1 task asks for more than the whole cell has {has}"
+
+
 def test_the_history_of_a_job_names_causes_by_where_they_stand(known):
     known.cell.accept("a")
     cause = Cause(machine="lifecycle", round=7)

@@ -443,6 +443,17 @@ def test_a_failed_update_says_why_until_the_next_one(service):
     assert text.startswith("update 1 to version 2 has failed: 1 instance failed; look at the output")
 
 
+def test_an_update_that_failed_by_its_canary_says_so(service):
+    update_of(service)
+    why = "1 instance of the canary failed after 2 runs of version 2; none may"
+    end = UpdateEnded(job_id="a", number=1, state="FAILED", code="MAX_FAILURES", message=why)
+    service.cell.decide("lifecycle", end)
+    [(_, text)] = explained(service)
+    words = "the canary failed (1 instance failed after 2 runs of version 2)"
+    assert text.startswith(f"update 1 to version 2 has failed: {words}; look at the output")
+    assert service.get("/v1/jobs/a/updates/1")["message"] == words
+
+
 def test_an_update_that_failed_comes_before_the_tasks_that_wait_to_be_tried_again(service):
     update_of(service)
     end = UpdateEnded(job_id="a", number=1, state="FAILED", code="MAX_FAILURES", message="1 instance failed")
