@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack, cast
 
 from paceline.client.api_requests import (
@@ -17,10 +17,11 @@ from paceline.client.api_requests import (
 )
 from paceline.client.batch_models import BatchedJob, JobBatch
 from paceline.client.checked_values import path_of
-from paceline.client.errors import PacelineError, Refused, TimedOut
+from paceline.client.errors import InvalidValue, NotFound, PacelineError, Refused, TimedOut
 from paceline.client.exec_frames import Frame, FrameReader
 from paceline.client.explanation_models import Explanation
 from paceline.client.json_type import Json
+from paceline.client.many import each_of
 from paceline.client.models import (
     ENDED,
     Diff,
@@ -320,6 +321,19 @@ class JobRequests(Requests):
     def act_on_job(self, job_id: str, action: JobAction, wait: float = 0, **extras: Unpack[Said]) -> JobAnswer:
         """Does something with a job or with its update that needs no more words."""
         return self._command(job_id, action, wait, extras)
+
+    def each(
+        self, jobs: Iterable[Job | str], act: Callable[..., JobAnswer], **extras: Any
+    ) -> Iterator[tuple[str, JobAnswer | InvalidValue | NotFound | Refused]]:
+        """Acts on each of many jobs, eight at once: pairs of the id and the answer, which is the error where the job is
+        refused, in their order. All jobs are listed before the first is acted on; nothing is done before the first
+        answer is asked for.
+
+            for job_id, answer in client.each(client.jobs(pool="/maps", labels=["team:x"]), client.stop_job, wait=10):
+                print(job_id, answer if isinstance(answer, Exception) else answer["code"])
+        """
+        ids = [job if isinstance(job, str) else job["job_id"] for job in jobs]
+        return each_of(ids, lambda job_id: act(job_id, **extras))
 
     def delete_job(self, job_id: str, force: bool = False, wait: float = 0, **extras: Unpack[Said]) -> JobAnswer:
         """Forgets a job; `force`: one that has not ended is stopped first."""

@@ -1,10 +1,9 @@
 """Jobs that a command acts on: those that it names, or those that a filter matches, once somebody has said yes."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +15,6 @@ from paceline.output import note
 if TYPE_CHECKING:
     from paceline.client.client import Client
 
-T = TypeVar("T")
-AT_ONCE = 8
-"""Commands that are sent at once where there are more jobs than that."""
 UNENDED = "SUBMITTED,PENDING,RUNNING"
 """The states that a filter looks at unless it names others."""
 _IDS = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete("job"))
@@ -82,15 +78,3 @@ def _confirmed(ids: Sequence[str], verb: str, yes: bool, has_state: bool) -> tup
     else:
         note(f"{plural(len(ids), 'job')} {match}")
     return tuple(ids)
-
-
-def each_of(ids: Collection[str], ask: Callable[[str], T]) -> Iterator[tuple[str, T]]:
-    """Asks about each job, and returns the answers in the order of the jobs. Raises what `ask` raises."""
-    if len(ids) <= AT_ONCE:
-        yield from ((each, ask(each)) for each in ids)
-        return
-    threads = ThreadPoolExecutor(AT_ONCE)
-    try:
-        yield from zip(ids, threads.map(ask, ids), strict=True)
-    finally:
-        threads.shutdown(cancel_futures=True)

@@ -8,7 +8,7 @@ import click
 
 from events.bounds import INT_MAX
 from events.instance_ranges import PATTERN, read_ranges
-from paceline.cli.commands.chosen_jobs import chosen_jobs, each_of
+from paceline.cli.commands.chosen_jobs import chosen_jobs
 from paceline.cli.commands.common import (
     DECIDED_S,
     Duration,
@@ -20,6 +20,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.reasons import reason_option
 from paceline.cli.progress import STOPPED, how_to_follow, wait_and_report
+from paceline.client.many import each_of
 from paceline.output import answers, note
 
 if TYPE_CHECKING:
@@ -103,20 +104,11 @@ def act_on_each(
     said instead of a job that took it. Returns the answers of those that took it, and the exit code: that of the first
     refusal.
     """
-    from paceline.client.errors import InvalidValue, NotFound, Refused
-
     answer_by_id: dict[str, JobAnswer] = {}
     code = 0
-
-    def ask(job_id: str) -> "JobAnswer | InvalidValue | NotFound | Refused":
-        try:
-            return call(job_id)
-        except (InvalidValue, NotFound, Refused) as error:
-            return error
-
     with answers(form, len(ids)) as report:
-        for each, answer in each_of(ids, ask):
-            if isinstance(answer, InvalidValue | NotFound | Refused):
+        for each, answer in each_of(ids, call):
+            if isinstance(answer, Exception):
                 note(f"paceline: {refused(each, answer)}")
                 code = code or answer.exit_code
                 continue

@@ -333,3 +333,20 @@ def test_jobs_of_many_bytes_are_sent_in_several_requests(cell, client, monkeypat
     monkeypatch.setattr("paceline.client.jobs.BATCH_BYTES_MAX", 100)
     client.submit_jobs([{"job_id": f"j{number}", "description": "x" * 60} for number in range(3)])
     assert [len(each.body["jobs"]) for each in cell.asked] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_an_action_on_each_job_of_a_filter_answers_each_also_after_a_refusal(cell, client, count):
+    ids = [f"j{number}" for number in range(count)]
+    cell.answer("GET", "/v1/jobs", {"jobs": list(map(job, ids)), "next_page_token": ""})
+    for each in ids:
+        cell.answer("POST", f"/v1/jobs/{each}/stops", {"code": "DONE", "job_id": each})
+    cell._answers["POST", "/v1/jobs/j1/stops"].clear()
+    cell.problem("POST", "/v1/jobs/j1/stops", 409, "ALREADY_ENDED", "job j1 is KILLED")
+    answers = dict(client.each(client.jobs(pool="/maps", labels=["team:x"]), client.stop_job, reason="r"))
+    assert list(answers) == ids
+    assert isinstance(answers.pop("j1"), Refused)
+    assert {each["code"] for each in answers.values()} == {"DONE"}
+    assert cell.asked[0].query["pool"] == "/maps"
+    assert {each.body["reason"] for each in cell.writes()} == {"r"}
+    assert dict(client.each(["j0"], client.stop_job))["j0"]["code"] == "DONE"
