@@ -204,7 +204,8 @@ def test_the_history_of_a_job_page_by_page(api):
     ]  # fmt: skip
     assert events[0] | {"at": ""} == {
         "position": "paceline.jobs:0", "at": "", "machine": None, "round": None, "index": None,
-        "event": "JobSubmitted", "detail": {"pool": "/p", "instances": 2, "owner": ""},
+        "event": "JobSubmitted", "text": "submitted to /p with 2 instances", "actor": None,
+        "detail": {"pool": "/p", "instances": 2, "owner": ""},
     }  # fmt: skip
     assert (events[5]["machine"], events[5]["index"]) == ("lifecycle", 0)
     assert events[5]["detail"] == {"tasks": 2, "instance": 0, "run": 1, "hosts": ["h1"]}
