@@ -9,6 +9,10 @@ VOLUME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 URL_PATH = re.compile(r"/[!-~]*")
 """The path of a health check over HTTP."""
 INSTANCES_MAX = 100_000
+SPEC_BYTES_MAX = 32 * 1024 * 1024
+"""Bytes of a request with a job that has an override for each of 100,000 instances, or with many jobs; others are
+smaller.
+"""
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 """The last round of a machine, or offset of a topic."""

@@ -22,6 +22,7 @@ from prometheus_client import Gauge
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from events.bounds import SPEC_BYTES_MAX
 from hostagent.listen_address import BACKLOG
 from hostagent.open_files import raised
 
@@ -34,8 +35,12 @@ IDLE_S = 20
 UNREAD_S = 30.0
 """So long a reader may take nothing of an answer that is over 64 KiB ahead of it."""
 HEAD_BYTES_MAX = 64 * 1024
-REQUEST_BYTES_MAX = 16 * 1024 * 1024
-"""The bound of a whole request as it comes, its chunks and trailers included; the routes bound bodies more closely."""
+REQUEST_BYTES_MAX = SPEC_BYTES_MAX + 1024 * 1024
+"""The bound of a whole request as it comes, with its head, the sizes of its chunks and trailers; the routes bound
+bodies more closely.
+"""
+LINGER_S = 5.0
+"""So long what comes after a request that is too large is dropped, so that its sender can read the answer."""
 STREAMED = re.compile(r"/v1/(agents/[^/]+/execs/[^/]+/(up|down)|(execs|jobs/[^/]+/tasks/\d+/execs)/[^/]+/(in|out))")
 """Paths of what a user types into a command, and of what it writes: who sends may pause, and so may who reads."""
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
@@ -55,6 +60,7 @@ _FULL = _refusal("503 Service Unavailable\r\nretry-after: 1", b"all connections 
 _TOO_LARGE = _refusal(
     "431 Request Header Fields Too Large", b"the head of the request is over %d bytes" % HEAD_BYTES_MAX
 )
+_BODY_TOO_LARGE = _refusal("413 Content Too Large", b"the body of the request is over %d bytes" % SPEC_BYTES_MAX)
 
 
 class Connections:
@@ -135,6 +141,7 @@ class Connection(HttpToolsProtocol):
     _timed: Literal["head", "body", ""] = ""
     """The part that `_timer` measures."""
     _bytes = 0
+    _is_dropping = False
     address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -151,19 +158,30 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Implements `asyncio.Protocol`."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_dropping:
             return
         self._part = self._part or "head"
         self._bytes += len(data)
         super().data_received(data)
+        if self.transport.is_closing():
+            return
         if self._part == "head" and self._bytes > HEAD_BYTES_MAX:
             ENDED.labels("too large").inc()
             self.transport.write(_TOO_LARGE)
             self.transport.close()
         elif self._part and self._bytes > REQUEST_BYTES_MAX and not self._goes_on():
-            self.cut("too large")
+            self._refuse_body()
         elif self._part != self._timed:
             self._time()
+
+    def send_400_response(self, msg: str) -> None:
+        """See uvicorn. Its parser takes no path of over 64 KiB."""
+        if self._part == "head" and self._bytes > HEAD_BYTES_MAX:
+            ENDED.labels("too large").inc()
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
         """A request begins, maybe right behind the end of another in the same packet."""
@@ -172,9 +190,9 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head of a request is there."""
+        super().on_headers_complete()
         self._part = "body"
         self.limits.busy(self)
-        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """A request is there to its end."""
@@ -216,6 +234,25 @@ class Connection(HttpToolsProtocol):
         ENDED.labels(reason).inc()
         self._leave()
         self.transport.abort()
+
+    def _refuse_body(self) -> None:
+        """Answers a request that is too large, unless it is being answered, and hears no more of it."""
+        cycle = self.cycle
+        if self.pipeline or (cycle.response_started and not cycle.response_complete):
+            self.cut("too large")
+            return
+        ENDED.labels("too large").inc()
+        self._is_dropping = True
+        if not cycle.response_complete:
+            self.transport.write(_BODY_TOO_LARGE)
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.flow.resume_reading()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
 
     def _leave(self) -> None:
         self.limits.leave(self)

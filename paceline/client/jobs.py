@@ -49,7 +49,7 @@ from paceline.client.usage_models import JobUsage
 PLAN_S = 120.0
 """Seconds that an answer may take longer for which the machines of the cell are read first."""
 BATCH_MAX, BATCH_BYTES_MAX = 10_000, 16 * 1024 * 1024
-"""Jobs that are sent in one request, and their bytes; a larger job goes alone."""
+"""Jobs that are sent in one request, and the bytes of its body; a larger job goes alone."""
 CHECK = {"dry_run": "true", "all_or_nothing": "true"}
 BATCH_S = 60.0
 """Seconds that the answer to a batch may take longer than that to a job."""
@@ -400,12 +400,12 @@ class JobRequests(Requests):
 def _parts(specs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
     """The bodies of requests that submit jobs, and the number of the first job of each."""
     texts = [json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() for spec in specs]
-    first, size = 0, 0
+    first, size = 0, len(_batch(()))
     for number, text in enumerate(texts):
         if number > first and (number - first == BATCH_MAX or size + len(text) > BATCH_BYTES_MAX):
             yield first, _batch(texts[first:number])
-            first, size = number, 0
-        size += len(text)
+            first, size = number, len(_batch(()))
+        size += len(text) + len(",")
     if texts:
         yield first, _batch(texts[first:])
 

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from events.bounds import SPEC_BYTES_MAX
 from events.codes import Code
 from paceline.client.bearer import SCHEME, shown, shows, unfit
 from projections.api import acting
@@ -20,8 +21,6 @@ from projections.api.problems import Problem
 
 AGENTS = "/v1/agents/"
 BODY_BYTES_MAX = 2 * 1024 * 1024
-SPEC_BYTES_MAX = 32 * 1024 * 1024
-"""Bytes of a job with an override for each of 100,000 instances, or of the jobs of one request."""
 SPECS = frozenset(("/v1/jobs", "/v1/job-batches", "/v1/job-plans"))
 """Paths that take jobs, beside those of updates."""
 PAGES = "/ui/"

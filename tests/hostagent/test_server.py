@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from events.bounds import SPEC_BYTES_MAX
 from hostagent import server as module
 from hostagent.listen_address import bound
 from hostagent.server import Connection, Server
@@ -23,10 +24,11 @@ MIB = 1 << 20
 
 
 class App:
-    """Answers with `size` bytes, once `go` is set."""
+    """Answers with `size` bytes, once `go` is set, and the body is there where it `reads`."""
 
     def __init__(self) -> None:
         self.size = 2
+        self.reads = False
         self.go = threading.Event()
         self.go.set()
         self.asked = 0
@@ -35,6 +37,8 @@ class App:
         self.asked += 1
         while not self.go.is_set():
             await asyncio.sleep(0.005)
+        while self.reads and (await receive()).get("more_body"):
+            pass
         length = str(self.size).encode()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
         await send({"type": "http.response.body", "body": bytes(self.size)})
@@ -146,6 +150,32 @@ def test_a_head_and_a_request_have_their_length(served, monkeypatch):
     start = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
     with contextlib.suppress(ConnectionError), served.peer(start + b"X-Trailer: y\r\n" * 100_000) as peer:
         assert ended(peer)
+    assert served.answer() == 200
+
+
+def test_a_request_that_is_too_large_is_answered_and_what_the_routes_take_is_not(served, monkeypatch):
+    assert module.REQUEST_BYTES_MAX >= SPEC_BYTES_MAX + module.HEAD_BYTES_MAX
+    monkeypatch.setattr(module, "REQUEST_BYTES_MAX", MIB)
+    head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
+    for reads in (True, False):  # False: as a route that refuses by the head
+        served.app.reads = reads
+        with served.peer(head % (8 * MIB) + b"x" * (8 * MIB)) as peer:
+            answer = b"".join(iter(lambda: peer.recv(1000), b""))
+        if reads:
+            assert answer.startswith(b"HTTP/1.1 413 Content Too Large\r\n")
+            assert answer.endswith(b"the body of the request is over 33554432 bytes")
+        else:
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    served.app.reads = True
+    with served.peer(head % (MIB - 200) + b"x" * (MIB - 200)) as peer:
+        assert peer.recv(15) == b"HTTP/1.1 200 OK"
+
+
+def test_a_path_that_is_too_long_is_refused_quietly(served, caplog):
+    with served.peer(b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as peer:
+        assert peer.recv(100).startswith((b"HTTP/1.1 431", b"HTTP/1.1 400"))
+        assert ended(peer)
+    assert not [each for each in caplog.records if each.exc_info]
     assert served.answer() == 200
 
 

@@ -10,7 +10,7 @@ from hostagent.execs import IDLE_S
 from hostagent.gateway.liveness import SILENT_MS
 from paceline.services.settings import AgentPart
 from processors.runtime.snapshots import KEPT_SNAPSHOTS
-from projections.api.guards import BODY_BYTES_MAX, SPEC_BYTES_MAX
+from projections.api.guards import BODY_BYTES_MAX
 from tests.helpers import ROOT
 
 AGENT, CELL = AgentPart(), Settings()
@@ -26,7 +26,7 @@ ASKED = {
     "different shapes of tasks in a job": bounds.TASK_SHAPES_MAX,
     "kinds of resources of a cell": bounds.KINDS_MAX,
     "pools of a cell": bounds.POOLS_MAX,
-    "MiB of a job or an update over HTTP": SPEC_BYTES_MAX >> 20,
+    "MiB of a job or an update over HTTP": bounds.SPEC_BYTES_MAX >> 20,
     "MiB of any other request": BODY_BYTES_MAX >> 20,
     "ended runs kept on a host": AGENT.output_runs,
     "MiB of them all": AGENT.output_mib,

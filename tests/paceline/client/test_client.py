@@ -333,6 +333,14 @@ def test_jobs_of_many_bytes_are_sent_in_several_requests(cell, client, monkeypat
     monkeypatch.setattr("paceline.client.jobs.BATCH_BYTES_MAX", 100)
     client.submit_jobs([{"job_id": f"j{number}", "description": "x" * 60} for number in range(3)])
     assert [len(each.body["jobs"]) for each in cell.asked] == [1, 1, 1]
+    cell.asked.clear()
+    specs = [{"job_id": f"j{number}"} for number in range(4)]
+    whole = len(b'{"jobs":[{"job_id":"j0"},{"job_id":"j1"}]}')
+    for most, jobs in ((whole, [2, 2]), (whole - 1, [1, 1, 1, 1])):
+        monkeypatch.setattr("paceline.client.jobs.BATCH_BYTES_MAX", most)
+        client.submit_jobs(specs)
+        assert [len(each.body["jobs"]) for each in cell.asked] == jobs, "what is sent counts, its commas too"
+        cell.asked.clear()
 
 
 @pytest.mark.parametrize("count", [3, 20])

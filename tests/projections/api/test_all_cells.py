@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from events.bounds import SPEC_BYTES_MAX
 from events.codec import decode
 from events.log.memory import MemoryLog
 from events.records.entitlement import PoolAnswered
@@ -16,7 +17,6 @@ from events.records.parts import Volume
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined, PoolRemoved
 from projections.api.cell_router import create_cells_app
-from projections.api.guards import SPEC_BYTES_MAX
 from projections.queries import pages
 from tests.helpers.written_cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN, Api

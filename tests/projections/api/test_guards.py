@@ -4,8 +4,9 @@ import pytest
 from fastapi import APIRouter
 from starlette.testclient import TestClient
 
+from events.bounds import SPEC_BYTES_MAX
 from projections.api.app import create_app
-from projections.api.guards import BODY_BYTES_MAX, SPEC_BYTES_MAX
+from projections.api.guards import BODY_BYTES_MAX
 from projections.views.projector import Projector
 from tests.helpers.written_cell import Cell
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from anyio import to_thread
 
+from events.bounds import SPEC_BYTES_MAX
 from events.codec import decode
 from events.job_versions import wanted_spec
 from events.log.port import AppendUnknown
@@ -25,7 +26,7 @@ from events.records.placement import HostAnswered, HostRemoved, HostTainted
 from events.records.pools import PoolDefined, PoolRemoved
 from events.task_overrides import override_keys
 from projections.api import context
-from projections.api.guards import BODY_BYTES_MAX, SPEC_BYTES_MAX
+from projections.api.guards import BODY_BYTES_MAX
 from tests.helpers.written_cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN
 
