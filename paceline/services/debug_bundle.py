@@ -5,6 +5,7 @@ secret is left out by luck: environments and commands of jobs are left out by th
 of tokens and passwords that this process knows are struck out of all that is written.
 """
 
+import errno
 import io
 import json
 import os
@@ -17,7 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from importlib import metadata
+from itertools import takewhile
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paceline import __version__
@@ -38,8 +41,11 @@ HIDDEN = "***"
 HIDDEN_FIELDS = frozenset({"env", "command", "data"})
 """Fields of records that may hold secrets of users."""
 SKIPPED_SHOWN = 100
+PART_S = 20.0
+"""So long a part of several answers may take."""
 README = "README.txt"
-_URL_USER = re.compile(r"//[^/@\s\"']+@")
+_URL_USER = re.compile(r"//[^\s\"']*@")
+"""To the last @: a password may hold one, or a slash."""
 _SECRET_NAME = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|_KEY$", re.IGNORECASE)
 _SECRET_LENGTH_MIN = 4
 """A shorter value is no secret worth the name, and would be struck out of all words that hold it."""
@@ -118,7 +124,9 @@ def _decoded(record: "LogRecord") -> dict[str, Any]:
 
 
 def _first(items: Iterator[Any], count: int) -> list[Any]:
-    return [item for _, item in zip(range(count), items, strict=False)]
+    """The first items, as many as come in time."""
+    end = monotonic() + PART_S
+    return [item for _, item in zip(takewhile(lambda _: monotonic() < end, range(count)), items, strict=False)]
 
 
 def versions() -> dict[str, Any]:
@@ -172,38 +180,64 @@ def without_secrets(value: Any) -> Any:
 
 
 def write(target: Path, parts: Iterable[Part], secrets: Iterable[str], now: datetime) -> list[Entry]:
-    """Writes a bundle of parts, which only its owner may read, and returns what is in it. Raises `FileExistsError`."""
-    struck = list(secrets)
+    """Writes a bundle of parts, which only its owner may read, and returns what is in it; it is there once it is whole.
+    Raises `FileExistsError`.
+    """
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
+    try:
+        opened = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+            entries = _add_all(archive, target, parts, list(secrets), now)
+        unfinished.rename(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return entries
+
+
+def _add_all(
+    archive: tarfile.TarFile, target: Path, parts: Iterable[Part], secrets: list[str], now: datetime
+) -> list[Entry]:
     entries: list[Entry] = []
     room = BUNDLE_BYTES_MAX
-    opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for part in parts:
-            data, fault = _read(part, struck)
-            if len(data) > room:
-                data, fault = b"", f"the bundle has {BUNDLE_BYTES_MAX >> 20} MiB already"
-            if data:
-                room -= len(data)
-                _add(archive, target, part.name, data, now)
-            entries.append(Entry(part.name, part.about, len(data), fault))
-        _add(archive, target, README, _strike(_readme(entries, now), struck).encode(), now)
+    for part in parts:
+        data, fault = _read(part, secrets)
+        if len(data) > room:
+            data, fault = b"", f"the bundle has {BUNDLE_BYTES_MAX >> 20} MiB already"
+        if data:
+            room -= len(data)
+            _add(archive, target, part.name, data, now)
+        entries.append(Entry(part.name, part.about, len(data), fault))
+    _add(archive, target, README, _encoded(_strike(_readme(entries, now), secrets)), now)
     return entries
 
 
 def _read(part: Part, secrets: list[str]) -> tuple[bytes, str]:
     """The bytes of a part, and why it isn't there or whole."""
-    from events.codec import CodecError
-    from events.log.port import LogError
-
     try:
         value = part.read()
-    except (PacelineError, LogError, CodecError, OSError) as error:
-        return b"", _strike(str(error) or type(error).__name__, secrets)
-    text = value if isinstance(value, str) else json.dumps(without_secrets(value), indent=1, default=str)
-    data = _strike(text, secrets).encode()
+        text = value if isinstance(value, str) else json.dumps(without_secrets(value), indent=1, default=str)
+    except Exception as error:  # whatever is wrong with one part, the others are wanted all the more
+        return b"", _strike(why(error), secrets)
+    data = _encoded(_strike(text, secrets))
     if len(data) > PART_BYTES_MAX:
         return data[:PART_BYTES_MAX], f"cut after {PART_BYTES_MAX >> 20} MiB of {len(data):,} bytes"
     return data, ""
+
+
+def why(error: Exception) -> str:
+    """Says what an error tells, with its kind where that is none that is foreseen."""
+    from events.codec import CodecError
+    from events.log.port import LogError
+
+    if isinstance(error, PacelineError | LogError | CodecError | OSError):
+        return str(error) or type(error).__name__
+    return repr(error)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")
 
 
 def _strike(text: str, secrets: list[str]) -> str:

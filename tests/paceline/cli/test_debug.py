@@ -113,3 +113,34 @@ def test_a_bundle_is_bounded(data, tmp_path, monkeypatch):
     entries = debug_bundle.write(tmp_path / "b.tar.gz", parts, [], now)
     assert [(each.size, each.fault.partition(" ")[0]) for each in entries] == [(100, "cut"), (0, "the")]
     assert texts(tmp_path / "b.tar.gz")["a"] == "x" * 100
+
+
+def test_whatever_is_wrong_with_a_part_the_others_are_there(data, tmp_path):
+    def deep() -> object:
+        value: list[object] = []
+        for _ in range(100_000):
+            value = [value]
+        return value
+
+    parts = [
+        debug_bundle.missing("a", KeyError("machines")),
+        debug_bundle.Part("b", "", deep),
+        debug_bundle.Part("c", "", lambda: "\ud800 http://u:PW/LEAK@host \"http://u:a@LEAK@b/x@y\" 'http://LEAK@x'"),
+    ]
+    target = tmp_path / "b.tar.gz"
+    entries = debug_bundle.write(target, parts, [], debug_bundle.datetime(2026, 11, 27))
+    assert [each.fault.partition("(")[0] for each in entries] == ["KeyError", "RecursionError", ""]
+    text = texts(target)["c"]
+    assert "LEAK" not in text
+    assert text.startswith("\\ud800 http://***@host ")
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["b.tar.gz"]
+
+
+def test_a_bundle_that_is_interrupted_leaves_nothing(data, tmp_path):
+    def interrupted() -> object:
+        raise KeyboardInterrupt
+
+    parts = [debug_bundle.Part("a", "", lambda: "x"), debug_bundle.Part("b", "", interrupted)]
+    with pytest.raises(KeyboardInterrupt):
+        debug_bundle.write(tmp_path / "b.tar.gz", parts, [], debug_bundle.datetime(2026, 11, 27))
+    assert [each for each in tmp_path.iterdir() if each.is_file()] == []

@@ -1,6 +1,8 @@
 """The client: finds its cell, reads what it wrote, says what went wrong; waiting outlives a cell that is away."""
 
 import json
+from types import SimpleNamespace
+from typing import NoReturn
 
 import httpx2
 import pytest
@@ -295,21 +297,28 @@ def named_in(cell: FakeCell) -> tuple[str | None, str | None]:
 
 
 def test_a_client_says_who_works_with_it(cell, monkeypatch):
-    monkeypatch.setattr("getpass.getuser", lambda: "sys ann")
+    monkeypatch.setattr("pwd.getpwuid", lambda number: SimpleNamespace(pw_name="sys ann"))
+    monkeypatch.setenv("LOGNAME", "somebody else")
     monkeypatch.delenv("PACELINE_ACTOR", raising=False)
     assert named_in(cell) == ("sys ann", "system-user")
     monkeypatch.setenv("PACELINE_ACTOR", " Jörg 5% ")
     assert named_in(cell) == ("J%C3%B6rg 5%25", "environment")
 
 
-@pytest.mark.parametrize("fault", [KeyError("uid"), OSError("no name"), ImportError("pwd")])
-def test_where_the_system_knows_no_name_none_is_sent(cell, monkeypatch, fault):
-    def nobody() -> str:
-        raise fault
+def test_where_the_system_knows_no_name_none_is_sent(cell, monkeypatch):
+    def nobody(number: int) -> NoReturn:
+        raise KeyError("uid")
 
-    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
     monkeypatch.delenv("PACELINE_ACTOR", raising=False)
     assert named_in(cell) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31m", "x" * 129, "\udc80", "a\tb"])
+def test_a_name_that_can_be_none_is_refused_once_and_nothing_is_sent(cell, cli, monkeypatch, name):
+    monkeypatch.setenv("PACELINE_ACTOR", name)
+    code, _, err = cli("job", "stop", "a", "b", "c")
+    assert (code, err.count("PACELINE_ACTOR must be 1 to 128 printable characters"), cell.asked) == (2, 1, [])
 
 
 def test_more_jobs_than_a_request_takes_are_checked_before_any_is_submitted(cell, client, monkeypatch):

@@ -201,3 +201,17 @@ def test_on_a_terminal_a_table_is_drawn_over(cell, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "tiles  RUNNING  -            0        2          1       0  /maps/tiles" in out
     assert "Ctrl-C ends" in out
+
+
+def test_a_table_of_some_states_hears_of_what_leaves_them():
+    asked: list[dict[str, Any]] = []
+
+    class Heard:
+        def watch(self, after: str | None, **criteria: Any) -> Iterator[Any]:
+            asked.append(criteria)
+            return iter(())
+
+    watched = watch.Watched("jobs", {"about": "jobs", "owner": ["ann"], "state": "RUNNING"}, lambda most: [], [])
+    with watch._heard(Heard(), watched) as (changed, _):  # type: ignore[arg-type]
+        assert changed.wait(30)
+    assert asked == [{"bookmarks": True, "about": "jobs", "owner": ["ann"], "state": None}]
