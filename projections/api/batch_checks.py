@@ -1,5 +1,6 @@
 """The jobs of a batch, checked one after the other on one state of the views: what all of them ask is asked once."""
 
+import json
 from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from events.spec.job import JobSpec
 from projections.api.acting import signed
 from projections.api.context import Context
 from projections.api.image_tags import pinned
-from projections.api.job_specs import checked_spec, must_know_resources
+from projections.api.job_specs import checked_spec, invalid_spec, must_know_resources
 from projections.api.problems import Problem
 from projections.api.secrets import Pins
 from projections.api.submissions import must_have_room, warnings_of
@@ -62,9 +63,33 @@ def states_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
 
 
 def id_of(body: Any) -> str | None:
-    """The id in the JSON of a job; None: it has none."""
+    """The id in the JSON of a job; None: it has none that is whole text."""
     job_id = body.get("job_id") if isinstance(body, dict) else None
-    return job_id if isinstance(job_id, str) else None
+    return job_id if isinstance(job_id, str) and is_whole(job_id) else None
+
+
+def is_whole(value: Any) -> bool:
+    """Whether the text in some JSON has no half of a character: nothing can store one."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def half_characters(jobs: Sequence[Any]) -> dict[int, Problem]:
+    """The jobs of a request whose text has halves of characters, by number, and what is wrong with them."""
+    try:
+        msgspec.json.encode(jobs)
+    except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
+        return {number: _half(body) for number, body in enumerate(jobs) if not is_whole(body)}
+    return {}
+
+
+def _half(body: Any) -> Problem:
+    fields = body.items() if isinstance(body, dict) else ()
+    names = [f"/{name}" for name, value in fields if is_whole(name) and not is_whole(value)] or [""]
+    return invalid_spec([(name, "has half of a character (a lone surrogate, such as \\ud800)") for name in names])
 
 
 def _known(connection: Connection, job_ids: Sequence[str]) -> Sequence[tuple[str, str, int]]:

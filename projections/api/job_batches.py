@@ -13,17 +13,19 @@ from starlette.concurrency import run_in_threadpool
 
 from events.codes import IN_EFFECT, Code
 from events.log.port import NewRecord
+from events.process.images import RESOLVE_S
 from events.spec.job import JobSpec
 from events.topics import JOBS
 from paceline.client.batch_models import BatchedJob, JobBatch
-from projections.api.batch_checks import Accepted, BatchItem, check_batch, id_of, states_of
+from projections.api.batch_checks import Accepted, BatchItem, check_batch, half_characters, id_of, states_of
 from projections.api.context import Context, Wait, of_cell
-from projections.api.image_tags import digest_of
+from projections.api.image_tags import digests_of, tag_of
 from projections.api.job_plans import Find
 from projections.api.job_specs import UNSETTLED
 from projections.api.problems import Problem
 from projections.api.secrets import Pins
 from projections.api.submissions import refusal
+from projections.api.told_problems import DETAIL_MAX, ToldProblems
 from projections.queries import entities
 from projections.record_json import whole
 from projections.views.job_states import SUBMITTED
@@ -78,11 +80,14 @@ def routes_over(finder: Callable[[Request], Find]) -> APIRouter:
         of the first that the checks refuse, with the `errors` of all, and none is submitted. What only the machines
         refuse when they decide, such as the last place in a pool that two clients ask for, is refused alone.
 
+        The tags of all images are looked up together, for as long as `wait`, at least 10 s. Of each job the first ten
+        faults are told; in an answer of many MiB those of further jobs are left out.
+
         The same batch again is harmless: a job that is there already is answered with its state.
         """
         deadline = time.monotonic() + wait
         batch = _Batch(_jobs(body))
-        await batch.find(finder(request), request)
+        await batch.find(finder(request), request, max(deadline, time.monotonic() + RESOLVE_S))
         await batch.check()
         if all_or_nothing:
             batch.must_be_whole()
@@ -115,19 +120,20 @@ class _Batch:
         self._outcomes: dict[int, Accepted | Problem] = {}
         self._offsets: dict[int, int] = {}
         self._answers: dict[int, BatchedJob] = {}
+        self._told = ToldProblems()
 
-    async def find(self, find: Find, request: Request) -> None:
-        """Finds the cell of each job, the digest of its image and the versions of its secrets."""
+    async def find(self, find: Find, request: Request, deadline: float) -> None:
+        """Finds the cell of each job, the digest of its image, until `deadline`, and the versions of its secrets."""
         contexts: dict[Any, Context | Problem] = {}
-        digests: dict[str, str | Problem] = {}
-        for number, body in enumerate(self._jobs):
+        self._outcomes |= half_characters(self._jobs)
+        whole = [(number, body) for number, body in enumerate(self._jobs) if number not in self._outcomes]
+        digests = await digests_of((tag_of(body) for _, body in whole), request, deadline)
+        for number, body in whole:
             wish = body if isinstance(body, dict) else {}
-            pool, image = (value if isinstance(value := wish.get(name), str) else "" for name in ("pool", "image"))
+            pool = value if isinstance(value := wish.get("pool"), str) else ""
             if pool not in contexts:
                 contexts[pool] = await _or_problem(find({"pool": pool} if pool else {}))
-            if image not in digests:
-                digests[image] = await _or_problem(digest_of({"image": image}, request))
-            context, digest = contexts[pool], digests[image]
+            context, digest = contexts[pool], digests.get(tag_of(body), "")
             for problem in (context, digest):
                 if isinstance(problem, Problem):
                     self._outcomes[number] = problem
@@ -154,14 +160,12 @@ class _Batch:
         refused = [(number, each) for number, each in sorted(self._outcomes.items()) if isinstance(each, Problem)]
         if not refused:
             return
-        faults = [
-            (f"/jobs/{number}{pointer}", message)
-            for number, each in refused
-            for pointer, message in each.errors or [("", f"{each.detail} ({each.code})")]
-        ]
-        first = refused[0][1]
-        detail = f"{len(refused)} of {len(self._jobs)} jobs are refused, so none is submitted; {faults[0][0]}: "
-        raise Problem(first.status, first.code, detail + faults[0][1], faults, headers=first.headers)
+        faults = [fault for number, each in refused for fault in self._told.faults(each, f"/jobs/{number}")]
+        number, first = refused[0]
+        pointer, message = first.errors[0] if first.errors else ("", f"{first.detail} ({first.code})")
+        detail = f"{len(refused)} of {len(self._jobs)} jobs are refused, so none is submitted; "
+        detail += f"/jobs/{number}{pointer}: {message}"[:DETAIL_MAX]
+        raise Problem(first.status, first.code, detail, faults, headers=first.headers)
 
     def append(self) -> None:
         """Writes the jobs that nothing is known against, those of a cell in their order."""
@@ -220,7 +224,7 @@ class _Batch:
         outcome = self._outcomes[number]
         if isinstance(outcome, Problem):
             job_id = id_of(self._jobs[number]) or ""
-            return {"job_id": job_id, "status": outcome.status, "problem": outcome.body()}
+            return {"job_id": job_id, "status": outcome.status, "problem": self._told.body(outcome)}
         answer: BatchedJob = {"job_id": outcome.event.job_id, "status": 200}
         if outcome.state is not None:
             answer["state"], answer["repeated"] = outcome.state, True

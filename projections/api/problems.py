@@ -9,6 +9,9 @@ from starlette.responses import Response
 from events.codes import Code
 from paceline.client.json_type import Json
 
+CLIENT_LEFT = 499
+"""The status of a request whose client has left before its answer: no server sends it, logs and tests read it."""
+
 
 class Problem(Exception):
     """A problem that a handler raises instead of answering."""
@@ -39,7 +42,7 @@ class Problem(Exception):
         """The JSON of the answer."""
         body: Json = {
             "type": type_of(self.code),
-            "title": HTTPStatus(self.status).phrase,
+            "title": "Client Closed Request" if self.status == CLIENT_LEFT else HTTPStatus(self.status).phrase,
             "status": self.status,
             "code": self.code,
             "detail": self.detail,
