@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import msgspec
 
-from events.codec import body, writer_schema
+from events.codec import HEADER_BYTES, ID_HEADER_BYTES, MARKER, writer_schema
 from events.records.parts import Actor
 
 ENVIRONMENT, SYSTEM_USER, HEADER, SESSION, API = "environment", "system-user", "header", "session", "api"
@@ -44,14 +44,15 @@ def body_without_actor(data: bytes, actor: Actor | None) -> bytes:
     """The value of an encoded record up to its `actor`, which is the last field of all records that have one. The same
     for each build, and for records of before there was one.
     """
-    content = body(data)
-    header = data[: len(data) - len(content)]
-    size = _sizes.get((header, actor))
-    if size is None:
-        size = _sizes[header, actor] = _size(writer_schema(data), actor)
-        if len(_sizes) > SIZES_MAX:
+    start = HEADER_BYTES if data[:2] == MARKER else ID_HEADER_BYTES
+    try:
+        size = _sizes[data[:start], actor]
+    except KeyError:
+        size = _size(writer_schema(data), actor)
+        if len(_sizes) >= SIZES_MAX:
             _sizes.clear()
-    return content[: len(content) - size]
+        _sizes[data[:start], actor] = size
+    return data[start : -size or None]
 
 
 def _size(schema: Any, actor: Actor | None) -> int:

@@ -3,6 +3,7 @@
 One machine after the other in this process, or `verify_apart`: each in a process of its own.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -205,10 +206,14 @@ def side_by_side(difference: Difference) -> list[tuple[str, str, str, str]]:
     recorded, decided = body["recorded"] or {}, body["decided"] or {}
     rows = []
     for name in {**recorded, **decided}:
-        old, new = (str(side[name]) if name in side else "(nothing)" for side in (recorded, decided))
+        old, new = (_written(side[name]) if name in side else "(nothing)" for side in (recorded, decided))
         mark = "" if old == new else "≠"
         rows.append((mark, name, *_context(old, new)))
     return rows
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _context(old: str, new: str) -> tuple[str, str]:

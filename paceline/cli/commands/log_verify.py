@@ -1,5 +1,6 @@
 """`paceline log verify`."""
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from events.bounds import INT_MAX, LONG_MAX
 from events.topics import MACHINES, rounds_of
 from paceline.cli.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
 from paceline.client.json_type import Json
-from paceline.output import Column, live, note, say, show, table, words
+from paceline.output import Column, live, note, say, show, table
 
 if TYPE_CHECKING:
     from events.log.port import Log
@@ -345,7 +346,7 @@ def _print_states(body: "RoundDifference") -> None:
         name = f"{row['table']} {row['key']}"
         recorded, decided = row["recorded"], row["decided"]
         for field in list({**(recorded or {}), **(decided or {})})[:ROWS_SHOWN]:
-            old, new = (words({"": (side or {}).get(field)}).strip() for side in (recorded, decided))
+            old, new = ("-" if side is None else json.dumps(side.get(field)) for side in (recorded, decided))
             lines.append(("≠", f"{name} {field}", old, new))
     if lines:
         _sides(lines, "ROW")

@@ -56,7 +56,7 @@ def hosts(cell: Cell) -> list[Entered]:
 
 def enter(cell: Cell, exec_id: str, *command: str) -> "Future[str]":
     host: Future[str] = Future()
-    cell.gateway.post(AskExec(None, ExecLine(exec_id, "j", 0, 1, command), "", host))
+    cell.gateway.post(AskExec(None, ExecLine(exec_id, "j", 0, 1, command), None, host))
     cell.gateway.step()
     return host
 

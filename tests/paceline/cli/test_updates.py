@@ -166,7 +166,7 @@ def test_commands_say_why_and_of_which_version(cli, cell, words, path, body):
 def test_a_job_is_deleted(cli, cell):
     cell.answer("DELETE", "/v1/jobs/a", {"code": "DONE", "message": "", "version": None, "update": None})
     code, out, _ = cli("job", "delete", "a", "--force", "--reason", "old")
-    assert (code, out) == (0, "job a is being deleted\n")
+    assert (code, out) == (0, "job a is deleted once its tasks have stopped; its history stays in the log\n")
     [asked] = cell.writes()
     assert (asked.query["force"], asked.query["reason"], asked.body) == ("true", "old", None)
 
