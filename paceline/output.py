@@ -102,6 +102,11 @@ def plain(text: str) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def one_line(text: str) -> str:
+    """A text as part of a line: what is unsafe, ends a line or is a tab is written as its escape."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def say(text: str = "") -> None:
     """A line of data for people."""
     click.echo(plain(text))
@@ -351,7 +356,7 @@ def _text(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return str(value).lower()
-    return plain(str(value)).replace("\n", "\\n").replace("\t", "\\t")
+    return one_line(str(value))
 
 
 def write_yaml(body: Any, file: IO[str]) -> None:

@@ -11,22 +11,26 @@ from events.topics import HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
 
 OWNERS = {JOBS.name: "lifecycle", TASKS.name: "lifecycle", POOLS.name: "entitlement", HOSTS.name: "placement"}
 """The machine that answers the facts of each topic."""
-WITHIN_MS = {JOBS.name: 0, POOLS.name: 0}
-"""Milliseconds that a record may lie before a round takes it in though nothing follows from it. What users write is
-answered at once; other facts are recorded within a minute, decisions of other machines within an hour
-(docs/architecture.md).
-"""
+AT_ONCE = frozenset({JOBS.name, POOLS.name})
+"""Users write these, and their owner answers at once."""
 FACT_WITHIN_MS, DECISION_WITHIN_MS = 60_000, 3_600_000
+"""A record from which nothing follows may lie for so many milliseconds before a round takes it in. A fact that another
+machine answers is one of these (docs/architecture.md).
+"""
 _ROUNDS = {rounds_of(machine) for machine in MACHINES}
 
 
-def late_since_ms(log: Log, unread: Mapping[str, int], now_ms: int, after_ms: int = ALARM_UNREAD_MS) -> int:
-    """Since when the oldest record waits that its machine should have taken in; 0: there is none. `unread`: of each
+def late_since_ms(
+    log: Log, machine: str, unread: Mapping[str, int], now_ms: int, after_ms: int = ALARM_UNREAD_MS
+) -> int:
+    """Since when the oldest record waits that a machine should have taken in; 0: there is none. `unread`: of each
     topic the offset of the first record that no round of the machine names. Raises LogError.
     """
     late = []
     for topic, offset in unread.items():
-        within = WITHIN_MS.get(topic, DECISION_WITHIN_MS if topic in _ROUNDS else FACT_WITHIN_MS)
+        within = DECISION_WITHIN_MS if topic in _ROUNDS else FACT_WITHIN_MS
+        if topic in AT_ONCE and OWNERS[topic] == machine:
+            within = 0
         at_ms = next((record.at_ms for record in log.scan(topic, offset)), now_ms)
         if now_ms - at_ms > within + after_ms:
             late.append(at_ms)

@@ -125,7 +125,7 @@ def check_machine(
         machine.name, loaded.chain.inputs, {topic: end for topic, end in ends.items() if topic in topics}
     )
     now_ms = int(time.time() * 1000)
-    if late := late_since_ms(log, unread, now_ms, alarm_unread_ms):
+    if late := late_since_ms(log, machine.name, unread, now_ms, alarm_unread_ms):
         out.problems.append(
             f"{where} doesn't decide: the oldest record that it leaves unread has waited for "
             f"{(now_ms - late) // 1000} s. Look at what {runner or 'its process'} says."

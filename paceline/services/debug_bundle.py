@@ -249,7 +249,8 @@ def _strike(text: str, secrets: list[str]) -> str:
 
 
 def _add(archive: tarfile.TarFile, target: Path, name: str, data: bytes, now: datetime) -> None:
-    info = tarfile.TarInfo(f"{target.name.removesuffix('.tar.gz')}/{name}")
+    folder = re.sub(r"(\.tar)?\.t?gz$", "", target.name)
+    info = tarfile.TarInfo(f"{folder if folder != target.name else f'{folder}.d'}/{name}")
     info.size, info.mtime, info.mode = len(data), int(now.timestamp()), 0o600
     archive.addfile(info, io.BytesIO(data))
 

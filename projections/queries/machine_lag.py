@@ -56,7 +56,7 @@ def machine_lags(
         unread = unread_of(machine, have, ends)
         count = sum(ends[topic] - offset for topic, offset in unread.items())
         suspect = count > BEHIND or now_ms - (at_ms or 0) > after_ms
-        late = late_since_ms(log, unread, now_ms, after_ms) if unread and suspect else 0
+        late = late_since_ms(log, machine, unread, now_ms, after_ms) if unread and suspect else 0
         yield MachineLag(machine, epoch, number, at_ms or 0, count, late)
 
 

@@ -164,14 +164,14 @@ def _statuses_on_kafka(log: "Log", groups: "Mapping[str, Group]", alarm_unread_m
 def _embedded(settings: "Settings", only: int | None) -> "list[MachineStatus]":
     from paceline.client import cell_file
     from paceline.services.cell_check import check_machine
-    from paceline.services.cell_log import embedded
+    from paceline.services.cell_log import bare_log
     from paceline.services.data_folder import CannotStart, recorded_cell
     from processors.cell_machines import machines
 
     recorded = recorded_cell(settings.data)
     if only is not None and recorded is not None and only != recorded:
         raise CannotStart(f"{settings.data} is the data folder of cell {recorded}: there is no cell {only} in it")
-    log = embedded(settings.data, settings.cell if only is None else only)
+    log = bare_log(settings if only is None else settings.model_copy(update={"cell": only}))
     try:
         running = cell_file.read(settings.data)
         runner = f"process {running.pid}" if running and running.alive else ""

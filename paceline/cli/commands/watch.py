@@ -20,7 +20,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.client.errors import PacelineError
 from paceline.client.models import BOOKMARK
-from paceline.output import Column, cores, gib, live, note, plain, say, table_lines, when, words
+from paceline.output import Column, cores, gib, live, note, one_line, plain, say, table_lines, when, words
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -203,7 +203,7 @@ def print_changes(client: "Client", watched: Watched, start: str | None, form: s
                 say(json.dumps({"id": event.id, **event.data}, ensure_ascii=False))
             elif event.event != BOOKMARK:
                 for line in lines_of(event, watched.kind):
-                    say(line)
+                    say(one_line(line))
     finally:
         if last and form != "json":
             with suppress(OSError):

@@ -136,6 +136,14 @@ def test_whatever_is_wrong_with_a_part_the_others_are_there(data, tmp_path):
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["b.tar.gz"]
 
 
+@pytest.mark.parametrize("name", ["b.tar.gz", "b.tgz", "b.gz", "b"])
+def test_a_bundle_is_unpacked_beside_itself_whatever_its_name(tmp_path, name):
+    parts = [debug_bundle.Part("a", "", lambda: "x")]
+    debug_bundle.write(tmp_path / name, parts, [], debug_bundle.datetime(2026, 11, 27))
+    with tarfile.open(tmp_path / name) as archive:
+        archive.extractall(tmp_path, filter="data")
+
+
 def test_a_bundle_that_is_interrupted_leaves_nothing(data, tmp_path):
     def interrupted() -> object:
         raise KeyboardInterrupt

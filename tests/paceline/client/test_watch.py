@@ -118,6 +118,15 @@ def event(number: int) -> bytes:
     return f"id: 0:{number}\nevent: JobSubmitted\ndata: {data}\n\n".encode()  # fmt: skip
 
 
+def test_a_reason_of_several_lines_is_part_of_one(cell, capsys):
+    """Else who gives a reason writes lines about other jobs."""
+    forged = event(1).replace(b'"/p"}', b'"/p", "reason": "x\\n2026-08-21T10:41:07Z  b  JobRejected"}')
+    cell.answer("GET", "/v1/events", forged)
+    cell.problem("GET", "/v1/events", 410, "GONE", "no more")
+    run(["job", "watch", "--from", "0:0", "--server", cell.address])
+    assert capsys.readouterr().out.count("\n") == 1
+
+
 def test_a_stream_that_ends_as_if_all_were_well_goes_on_after_the_last_whole_event(cell):
     cell.answer("GET", "/v1/events", event(1) + event(2)[:60])
     cell.answer("GET", "/v1/events", b"")

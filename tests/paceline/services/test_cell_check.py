@@ -158,6 +158,15 @@ def test_a_cell_that_a_data_folder_does_not_hold_is_not_checked(
     assert "is the data folder of cell 0: there is no cell 3 in it" in capsys.readouterr().err
 
 
+def test_the_cell_that_is_checked_is_that_of_the_data_folder(tmp_path: Path, check: Any) -> None:
+    prepare(tmp_path / "data")
+    keep_cell(tmp_path / "data", 1)
+    EmbeddedLog(tmp_path / "data" / "log", cell=1).close()
+    code, body = check("--data", str(tmp_path / "data"))
+    assert code == 1, "nothing runs"
+    assert {each["cell"] for each in body["machines"]} == {1}
+
+
 def test_a_machine_that_leaves_a_fact_unread_is_named(tmp_path: Path, check: Any) -> None:
     prepare(tmp_path / "data")
     log = EmbeddedLog(tmp_path / "data" / "log", now_ms=lambda: int(time.time() * 1000) - 31_000)
