@@ -15,6 +15,7 @@ from unicodedata import combining, east_asian_width
 import click
 
 from events.natural_order import natural_key
+from events.unsafe_text import UNSAFE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,15 +92,15 @@ def _age_now() -> datetime:
     return datetime.fromisoformat(time) if time else now()
 
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Characters that make a terminal do something, or show text otherwise than it is: controls but tab and end of line,
-and marks of direction.
-"""
-
-
 def plain(text: str) -> str:
     """A text as a terminal may have it: what is unsafe is written as its escape."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return UNSAFE.sub(lambda match: _escape(match[0]), text)
+
+
+def _escape(character: str) -> str:
+    """The escape of a character in JSON, of those beyond 16 bits in two halves."""
+    code = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))
 
 
 def one_line(text: str) -> str:
@@ -366,5 +367,5 @@ def write_yaml(body: Any, file: IO[str]) -> None:
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.allow_unicode = _UNSAFE.search(json.dumps(body, ensure_ascii=False)) is None
+    yaml.allow_unicode = UNSAFE.search(json.dumps(body, ensure_ascii=False)) is None
     yaml.dump(body, file)

@@ -15,6 +15,7 @@ from starlette.types import Scope
 from events.actors import API, ENVIRONMENT, HEADER, SESSION, SUBJECT_MAX, SYSTEM_USER
 from events.records.base import Event
 from events.records.parts import Actor
+from events.unsafe_text import INVISIBLE
 from paceline.client.acting import HOW_HEADER, NAME_HEADER
 from projections.api.problems import Problem
 
@@ -60,10 +61,10 @@ def signed(event: E) -> E:
 def _subject(text: str) -> str:
     """The name in a header. Raises a problem."""
     try:
-        name = unquote(text, errors="strict").strip()
+        name = unquote(text, errors="strict").strip() if text.isascii() else ""
     except UnicodeDecodeError:
         name = ""
-    if not name or len(name) > SUBJECT_MAX or not name.isprintable():
-        fault = f"must be 1 to {SUBJECT_MAX} printable characters, in UTF-8 and percent-encoded beyond ASCII"
+    if not name or len(name) > SUBJECT_MAX or not name.isprintable() or INVISIBLE.search(name):
+        fault = f"must be 1 to {SUBJECT_MAX} visible characters, percent-encoded (of UTF-8) beyond ASCII"
         raise Problem(422, "INVALID_REQUEST", f"{NAME_HEADER} {fault}", [(f"/header/{NAME_HEADER}", fault)])
     return name

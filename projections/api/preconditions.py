@@ -27,7 +27,7 @@ class Conditions(NamedTuple):
             now = f"is of {position} now" if position else "isn't there"
             detail = f"{what} {now}, the request is for {self.match[:100]}: look at what changed, then send it again"
             raise Problem(412, Code.VERSION_CONFLICT, detail, position=position)
-        if self.none_match and position and _names(self.none_match, position):
+        if self.none_match and position and knows(self.none_match, position):
             raise Problem(412, Code.VERSION_CONFLICT, f"{what} is there already", position=position)
         if required and position and not (self.match or self.none_match):
             detail = (
@@ -57,8 +57,10 @@ def tag(position: str) -> str:
 
 
 def knows(if_none_match: str, position: str) -> bool:
-    """Whether a reader, by If-None-Match, has a thing as it was last changed at a position."""
-    return bool(if_none_match) and _names(if_none_match.strip(), position)
+    """Whether a reader, by If-None-Match, has a thing as it was last changed at a position. Caches on the way may have
+    marked its tag as weak.
+    """
+    return _names(", ".join(each.strip().removeprefix("W/") for each in if_none_match.split(",")), position)
 
 
 def _names(header: str, position: str) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from events.codec import CodecError, decode
-from events.log.port import Log, LogRecord
+from events.log.port import Log, LogGap, LogRecord
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.topics import ALL, BY_NAME, RANK
@@ -76,6 +76,7 @@ class Tail:
             self.positions = {topic.name: log.bounds(topic.name)[0] for topic in ALL}
         elif cursor != NOW:
             self.positions, self._part = read_cursor(cursor)
+            _must_be_reached(views, log, self.positions)
         else:
             with views.read() as connection:
                 have = folded(connection)
@@ -245,6 +246,18 @@ def read_cursor(text: str) -> tuple[dict[str, int], tuple[str, int]]:
         return positions, (ALL[_number(rank)].name, _number(given))
     except (ValueError, IndexError) as error:
         raise BadCursor(f"{text[:100]!r} is no id of an event") from error
+
+
+def _must_be_reached(views: Views, log: Log, positions: dict[str, int]) -> None:
+    """Raises `LogGap` for a position that neither the log nor the views have come to."""
+    with views.read() as connection:
+        have = folded(connection)
+    for topic, end in log.ends(positions).items():
+        if positions[topic] > max(end, have.get(topic, 0)):
+            raise LogGap(
+                f"the event is at {topic}:{positions[topic]}, and {topic} ends at {end}: its id is of another cell or "
+                "another log; begin without one (now) or with the oldest event (start)"
+            )
 
 
 def _number(text: str) -> int:

@@ -9,13 +9,10 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from events.resources import Unit
+from events.unsafe_text import UNSAFE
 
 GIB = 1024
 PAGES = {"job": "/jobs/", "host": "/hosts/", "pool": "/pools"}
-_UNSAFE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
-    r"\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 def short(value: float) -> str:
@@ -98,7 +95,7 @@ def plain(value: Any) -> Any:
     """
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
+    return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
 
 
 def page_of(kind: str, name: str) -> str:

@@ -1,5 +1,7 @@
 """Who wrote a fact: as the header says it, marked as unverified wherever it is shown; what no header may say."""
 
+from urllib.parse import quote
+
 import pytest
 
 from events.codec import decode
@@ -42,6 +44,8 @@ def test_a_fact_says_who_the_client_says_it_is_and_where_it_comes_from(api, head
         ({"Paceline-Actor": "a%0Ab"}, "/header/Paceline-Actor"),
         ({"Paceline-Actor": "a%00"}, "/header/Paceline-Actor"),
         ({"Paceline-Actor": "%FF"}, "/header/Paceline-Actor"),
+        ({"Paceline-Actor": "jörg".encode()}, "/header/Paceline-Actor"),
+        *(({"Paceline-Actor": f"a{quote(each)}"}, "/header/Paceline-Actor") for each in "\u3164\u2800\u200b\ufe0f"),
         ({"Paceline-Actor": "ann", "Paceline-Actor-How": "token"}, "/header/Paceline-Actor-How"),
         ({"Paceline-Actor": "ann", "Paceline-Actor-How": ""}, "/header/Paceline-Actor-How"),
     ],

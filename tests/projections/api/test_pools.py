@@ -1,5 +1,6 @@
 """What the API says of pools: who waits where, how a number came about, what a change would do."""
 
+import asyncio
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,8 +10,12 @@ from events.codes import Outcome
 from events.columns import pack_longs
 from events.records.entitlement import CreditsSet, EntitlementsSet, PoolAnswered, TurnSet
 from events.records.placement import CapacityChanged
+from events.records.pools import PoolDefined
 from events.resources import REVOCABLE
 from projections.api.cell_router import create_cells_app
+from projections.api.context import Context
+from projections.api.pool_writes import PoolWrites
+from projections.api.preconditions import Conditions
 from tests.helpers.written_cell import CORE, accepted, admitted, ended, held, job, queued
 from tests.projections.conftest import LISTEN, TOKEN, Api
 
@@ -368,11 +373,17 @@ def test_a_pool_that_is_there_is_replaced_only_by_who_says_which_version(api):
 def test_who_has_a_definition_of_a_pool_is_not_sent_it_again(api):
     api.pool("/p")
     etag = api.client.get("/v1/pools/p").headers["etag"]
-    for known in (etag, "*", f'"other", {etag}'):
+    for known in (etag, "*", f'"other", {etag}', f"W/{etag}", f'"other", W/{etag}'):
         answer = api.client.get("/v1/pools/p", headers={"If-None-Match": known})
         assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
         assert answer.headers["log-position"]
     assert api.client.get("/v1/pools/p", headers={"If-None-Match": '"other"'}).status_code == 200
+    weak = api.client.put("/v1/pools/p?wait=30s", json={}, headers={"If-Match": f"W/{etag}"})
+    api.problem(weak, 412, "VERSION_CONFLICT")
+    head = api.client.head("/v1/pools/p")
+    assert (head.status_code, head.headers["etag"], head.content) == (200, etag, b"")
+    assert api.client.head("/v1/pools/none").status_code == 404
+    assert api.client.head("/v1/events").status_code == 405
 
 
 def test_a_change_waits_for_the_one_before_it(api, monkeypatch):
@@ -382,3 +393,24 @@ def test_a_change_waits_for_the_one_before_it(api, monkeypatch):
     for headers in ({}, {"If-None-Match": "*"}):
         undecided = api.client.put("/v1/pools/p", json={"share": 2}, headers=headers)
         assert "an earlier change of pool /p is not decided yet" in api.problem(undecided, 503, "NOT_REACHED")["detail"]
+
+
+def test_of_two_who_create_a_pool_at_once_one_does(api, monkeypatch):
+    monkeypatch.setattr("projections.api.context.POOL_WAIT_S", 0.01)
+
+    async def settled(_):
+        await asyncio.sleep(0)
+        api.fold()
+
+    monkeypatch.setattr(Context, "settle_pools", settled)
+    writes = PoolWrites(api.app.state.context)
+
+    async def create(command_id):
+        return await writes.append("/p", Conditions("", "*"), lambda _: PoolDefined(path="/p", command_id=command_id))
+
+    async def play():
+        return await asyncio.gather(create("a"), create("b"), return_exceptions=True)
+
+    first, second = asyncio.run(play())
+    assert (first.fact.command_id, second.code) == ("a", "NOT_REACHED")
+    assert api.cell.log.bounds("paceline.pools")[1] == 1

@@ -208,6 +208,9 @@ def test_a_stream_holds_few_bytes_of_large_records(api):
 def test_an_id_that_is_none_and_one_that_is_too_old(api):
     api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": "yesterday"}), 400, "BAD_POSITION")
     api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": "0:99"}), 410, "GONE")
+    for foreign in ("0:99", "4:99", ",".join(f"{rank}:99" for rank in range(len(ALL)))):
+        body = api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": foreign}), 410, "GONE")
+        assert "its id is of another cell or another log" in body["detail"]
     api.cell.submit("a")
     api.fold()
     api.cell.log.truncate("paceline.jobs", 1)

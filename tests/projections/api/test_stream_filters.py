@@ -219,6 +219,12 @@ def test_a_pool_that_isn_t_there_is_no_filter_of_what_comes(told):
     assert "/maps" in body["detail"]
     assert heard(told, "pool=/gone") == []
 
+    async def play() -> None:
+        async with opened(told, query="pool=/gone&from=0:0") as events:
+            assert (await events.told())[1] == {"event": "bookmark"}
+
+    asyncio.run(play())
+
 
 def test_an_unfiltered_stream_asks_for_no_rows_of_jobs(told, monkeypatch):
     def no_rows(*_: object) -> Any:

@@ -1,0 +1,13 @@
+"""Characters of users' text that no terminal and no page may get as they are."""
+
+import re
+
+UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
+    r"\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Controls but tab and end of line, characters that change the direction of writing or show nothing, and halves of
+characters.
+"""
+INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Characters that show nothing although they count as printable."""
