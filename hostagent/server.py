@@ -298,6 +298,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                headers=[("server", "paceline")],
                 backlog=BACKLOG,
                 timeout_keep_alive=IDLE_S,
                 timeout_graceful_shutdown=grace_s,

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from paceline.cli.understanding import understood
+
 SEARCHED = ("job", "pool", "host", "cell", "log")
 """Groups in which a command is looked for that was asked for above them."""
 
@@ -38,6 +40,11 @@ class LazyGroup(CommandGroup):
         super().__init__(*args, **kwargs)
         self.sections = sections
         self.lines = {name: line for lines in sections.values() for name, line in lines.items()}
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command. Where an answer can't be understood, and nothing says that a cell gave it, raises that."""
+        with understood(ctx):
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of the table."""

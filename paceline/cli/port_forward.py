@@ -27,22 +27,21 @@ def forward(client: "Client", job_id: str, instance: int, local: int, port: int)
     """Forwards until the job has ended or is not found any more; the exit code. Each connection goes to the run that
     its task has then. Raises `OSError` where the local port is taken.
     """
-    client.job(job_id)
+    state = client.job(job_id)["state"]
     with socket.create_server((ADDRESS, local)) as listening:
         listening.settimeout(ACCEPT_S)
         say(f"{ADDRESS}:{listening.getsockname()[1]} goes to port {port} of task {instance} of job {job_id}")
         looked_s = time.monotonic()
-        while True:
+        while state not in ENDED:
             with suppress(TimeoutError):
                 connection, _ = listening.accept()
                 words = (client, job_id, instance, port, connection)
                 threading.Thread(target=_carry, args=words, daemon=True).start()
             if time.monotonic() - looked_s >= LOOK_S:
                 state = client.job(job_id)["state"]
-                if state in ENDED:
-                    note(f"paceline: job {job_id} is {state}: nothing is forwarded any more")
-                    return 1
                 looked_s = time.monotonic()
+    note(f"paceline: job {job_id} is {state}: nothing is forwarded any more")
+    return 1
 
 
 def _carry(client: "Client", job_id: str, instance: int, port: int, connection: socket.socket) -> None:

@@ -27,6 +27,7 @@ from paceline.client.json_type import Json
 from paceline.client.patience import PATIENCE_S
 from paceline.client.plain_http import FAULTS, PlainHttp, PlainResponse
 from paceline.client.proof import Unproven, UnprovenOther
+from paceline.client.strangers import is_of_cell, leads_on, may_be_cut, no_cell
 
 if TYPE_CHECKING:
     import httpx2
@@ -81,6 +82,7 @@ class Requests:
         self._written: dict[str, int] = {}
         self._noting = threading.Lock()
         self._on_making = on_making
+        self._of_stranger: tuple[PlainResponse | httpx2.Response, bytes] | None = None
         self.moment = ""
         """The moment that the last answer showed, with its time; empty where it was the present."""
         self.as_of = ""
@@ -120,14 +122,36 @@ class Requests:
             self._http.close()
 
     def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Json:
-        return cast(Json, self._body(self._send("GET", path, params=without_none(params or {}))))
+        query = without_none(params or {})
+        response = self._send("GET", path, params=query)
+        body = self._body(response)
+        if not leads_on(body, query.get("page_token")):
+            raise no_cell(response, response.content)
+        return body
 
-    def _body(self, response: "PlainResponse | httpx2.Response") -> Any:
-        """The JSON of an answer. One that something between ended early is none, however cleanly that was done."""
+    def _body(self, response: PlainResponse) -> Json:
+        """The object that an answer has in JSON. One that something between ended early is none, however cleanly that
+        was done. Raises `Unreachable`.
+        """
+        body = None
         try:
-            return response.json()
+            body = response.json()
+        except RecursionError:
+            pass  # no answer of a cell is so deep
         except ValueError as error:
-            raise Unreachable(f"The answer of the cell at {self.server} was cut; trying again is safe.") from error
+            if may_be_cut(response):
+                raise Unreachable(f"The answer of the cell at {self.server} was cut; trying again is safe.") from error
+        if not isinstance(body, dict):
+            raise no_cell(response, response.content)
+        return body
+
+    def _heard(self, response: "PlainResponse | httpx2.Response", content: bytes = b"") -> None:
+        """Notes who has answered."""
+        self._of_stranger = None if is_of_cell(response) else (response, content)
+
+    def stranger(self) -> Unreachable | None:
+        """Why the last answer can't be understood, where nothing in it says that it is of a cell."""
+        return None if self._of_stranger is None else no_cell(*self._of_stranger)
 
     def _all(self, path: str, name: str, params: Mapping[str, Any]) -> Iterator[Any]:
         token = None
@@ -164,11 +188,12 @@ class Requests:
                 response = self._ask(method, path, timeout=self._timeout + wait, **request_options)
             except FAULTS as error:
                 raise self._unreachable(error) from error
+            self._heard(response, response.content)
             if not response.is_error:
                 self._note_moment(response)
                 return response
             problem = error_of(response)
-            if problem.code != IN_THE_MAKING:
+            if not isinstance(problem, ApiError) or problem.code != IN_THE_MAKING:
                 raise problem
             self._on_making(*problem.progress)  # the server has waited for it, and goes on while somebody asks
 
@@ -180,7 +205,7 @@ class Requests:
 
         try:
             return cast(PlainResponse, self._http.request(method, path, **request_options))
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
     def _note_moment(self, response: PlainResponse) -> None:
@@ -244,15 +269,23 @@ def _filters_by_nothing(problem: Mapping[str, Any]) -> bool:
     return there_is_none and any(each.startswith("/query/") for each in pointers)
 
 
-def error_of(response: "PlainResponse | httpx2.Response") -> ApiError:
-    """The error of a status: its body is a problem, unless something between us and the cell answered."""
+def error_of(response: "PlainResponse | httpx2.Response") -> ApiError | Unreachable:
+    """The error of a status: its body is a problem, unless something between us and the cell answered, or it is none of
+    a cell.
+    """
     try:
         problem = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         problem = None
     if not isinstance(problem, dict):
         problem = {"title": f"{response.url} answered {response.status_code} {response.reason_phrase}"}
-    status = response.status_code
+    try:
+        return _problem_of(response.status_code, problem)
+    except (TypeError, ValueError, ArithmeticError, AttributeError):  # fields of other types than a problem has
+        return no_cell(response, response.content)
+
+
+def _problem_of(status: int, problem: Json) -> ApiError:
     if status in (401, 403, 421):
         return NotAuthorised(status, problem)
     if status == 404 or _filters_by_nothing(problem):

@@ -100,7 +100,7 @@ class Client(FollowRequests, EventRequests):
     def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> "PoolPlans":
         """Asks what defining these pools would do in each of their cells, without doing it. Each has its `path`."""
         body = json_body({"pools": list(pools)})
-        return cast("PoolPlans", self._send("POST", "/v1/pool-plans", wait=PLAN_S, **body).json())
+        return cast("PoolPlans", self._body(self._send("POST", "/v1/pool-plans", wait=PLAN_S, **body)))
 
     def queue(self, path: str, size: int = 10) -> "Queue":
         """The first gangs of each class that wait in a pool."""

@@ -10,6 +10,7 @@ from paceline.client.errors import PacelineError, Refused, Unreachable
 from paceline.client.lines import Lines
 from paceline.client.models import BOOKMARK, GONE, StreamEvent
 from paceline.client.patience import AGAIN_S, Patience
+from paceline.client.strangers import is_of_cell, no_cell
 
 STREAM_SILENCE_S = 40.0
 """A stream that says nothing for so long is broken: an idle one says something each 15 s."""
@@ -53,13 +54,16 @@ class EventRequests(Requests):
         params = without_none(criteria)
         try:
             with self._http.stream("GET", "/v1/events", headers=headers, params=params, timeout=timeout) as response:
+                self._heard(response)
                 if response.is_error:
                     response.read()
                     raise error_of(response)
+                if "event-stream" not in response.headers.get("Content-Type", "") and not is_of_cell(response):
+                    raise no_cell(response)
                 for event in _stream(response.iter_bytes()):
                     if bookmarks or event.event != BOOKMARK:
                         yield event
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._unreachable(error) from error
 
     def watch(

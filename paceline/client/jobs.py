@@ -44,6 +44,7 @@ from paceline.client.patience import Patience
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.client.placement_models import TaskPlacement
 from paceline.client.plan_models import JobPlan, JobPlans
+from paceline.client.strangers import no_cell
 from paceline.client.usage_models import JobUsage
 
 PLAN_S = 120.0
@@ -101,7 +102,7 @@ class JobRequests(Requests):
                     raise
                 refused.append((first, error))
                 continue
-            answer = cast(JobBatch, response.json())
+            answer = cast(JobBatch, self._body(response))
             self._note(answer["position"], response.headers.get("Log-Cell"))
             answers += answer["jobs"]
         if refused:
@@ -144,24 +145,24 @@ class JobRequests(Requests):
         nothing is written. Raises what submitting it would raise.
         """
         params = {"dry_run": "true"}
-        return cast(Job | JobCheck, self._send("POST", "/v1/jobs", params=params, **json_body(spec)).json())
+        return cast(Job | JobCheck, self._body(self._send("POST", "/v1/jobs", params=params, **json_body(spec))))
 
     def placement(self, job_id: str, instance: int, run: int | None = None) -> TaskPlacement:
         """The decision that placed a run of a task, without `run` the present one, and the best hosts at that time."""
         path = path_of("jobs", job_id, "tasks", str(instance), "placements")
         params = {} if run is None else {"run": str(run)}
-        return cast(TaskPlacement, self._send("POST", path, wait=PLAN_S, params=params, **json_body({})).json())
+        return cast(TaskPlacement, self._body(self._send("POST", path, wait=PLAN_S, params=params, **json_body({}))))
 
     def plan_job(self, spec: Mapping[str, Any]) -> JobPlan:
         """Where a job would go now, what of it would wait and why, and what it would preempt. Nothing is written. Of a
         job that is there and differs, its update is planned.
         """
-        return cast(JobPlan, self._send("POST", "/v1/job-plans", wait=PLAN_S, **json_body(spec)).json())
+        return cast(JobPlan, self._body(self._send("POST", "/v1/job-plans", wait=PLAN_S, **json_body(spec))))
 
     def plan_jobs(self, specs: Sequence[Mapping[str, Any]]) -> list[JobPlan]:
         """The plans of jobs that are submitted one after the other, with nothing else in between; 1,000 at most."""
         body = json_body({"jobs": list(specs)})
-        return cast(JobPlans, self._send("POST", "/v1/job-plans", wait=PLAN_S, **body).json())["plans"]
+        return cast(JobPlans, self._body(self._send("POST", "/v1/job-plans", wait=PLAN_S, **body)))["plans"]
 
     def jobs(
         self,
@@ -284,7 +285,7 @@ class JobRequests(Requests):
         change; nothing is written. Raises what updating it would raise.
         """
         path, body = path_of("jobs", job_id, "updates"), {"spec": dict(spec)}
-        return cast(UpdateCheck, self._send("POST", path, params={"dry_run": "true"}, **json_body(body)).json())
+        return cast(UpdateCheck, self._body(self._send("POST", path, params={"dry_run": "true"}, **json_body(body))))
 
     def stop_job(self, job_id: str, wait: float = 0, instances: str | None = None, **extras: Unpack[Said]) -> JobAnswer:
         """Asks for the end of a job, or of some instances: 0-9,12."""
@@ -366,7 +367,11 @@ class JobRequests(Requests):
         """
         size = {"terminal": terminal, "rows": rows, "columns": columns, "port": port}
         path = path_of("jobs", job_id, "tasks", str(instance), "execs")
-        return cast(Entered, self._send("POST", path, **json_body({"command": list(command), **size})).json())
+        response = self._send("POST", path, **json_body({"command": list(command), **size}))
+        body = self._body(response)
+        if not isinstance(body.get("exec"), str):  # threads go on with it, in which nothing else says so
+            raise no_cell(response, response.content)
+        return cast(Entered, body)
 
     def send_typed(self, job_id: str, instance: int, exec_id: str, chunks: Iterable[bytes]) -> None:
         """Sends what is typed into a command, as frames, to the end of `chunks`; at least each 20 s there must be one.
@@ -377,7 +382,7 @@ class JobRequests(Requests):
         path = path_of("jobs", job_id, "tasks", str(instance), "execs", exec_id, "in")
         try:
             self._http.post(path, content=iter(chunks), timeout=httpx2.Timeout(self._timeout, read=None, write=None))
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._unreachable(error) from error
 
     def written(self, job_id: str, instance: int, exec_id: str) -> Iterator[Frame]:
@@ -388,12 +393,13 @@ class JobRequests(Requests):
         reader = FrameReader()
         try:
             with self._http.stream("GET", path, timeout=httpx2.Timeout(self._timeout, read=SILENCE_S)) as response:
+                self._heard(response)
                 if response.is_error:
                     response.read()
                     raise error_of(response)
                 for chunk in response.iter_bytes():
                     yield from reader.feed(chunk)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._unreachable(error) from error
 
 

@@ -9,6 +9,7 @@ from paceline.client.checked_values import path_of
 from paceline.client.errors import PacelineError, Unreachable
 from paceline.client.models import Output
 from paceline.client.patience import AGAIN_S, Patience
+from paceline.client.strangers import is_of_cell, no_cell
 
 STREAMS = ("stdout", "stderr")
 WAIT_S = 20.0
@@ -56,6 +57,8 @@ class OutputRequests(Requests):
         params = without_none({**params, "other_offset": other_offset})
         response = self._send("GET", path_of("jobs", job_id, "tasks", str(instance), "log"), wait, params=params)
         headers = response.headers
+        if "Log-Next-Offset" not in headers and not is_of_cell(response):
+            raise no_cell(response, response.content)
         at = int(headers.get("Log-Offset", offset))
         after = int(headers.get("Log-Next-Offset", at + len(response.content)))
         if after - at != len(response.content):

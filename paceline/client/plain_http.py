@@ -9,7 +9,9 @@ import select
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnection
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, IncompleteRead
+from io import BufferedReader, RawIOBase
 from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -18,8 +20,18 @@ from paceline.client.proof import PROOF_S, READ_BYTES, Challenge, NotProven, Unp
 
 FAULTS = (OSError, HTTPException, Unproven)
 """The exceptions of a request that is not answered."""
+ANSWER_BYTES_MAX = 256 << 20
+"""A longer answer is not read to its end."""
+PIECE_BYTES = 1 << 20
 IDLE_MAX = 8
 """Connections that are kept for the next request."""
+
+
+class TooLong(HTTPException):
+    """An answer is longer than `ANSWER_BYTES_MAX`."""
+
+    def __init__(self) -> None:
+        super().__init__(f"its answer is longer than {ANSWER_BYTES_MAX >> 20} MiB")
 
 
 class PlainResponse(NamedTuple):
@@ -70,14 +82,17 @@ class PlainHttp:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> PlainResponse:
-        """The answer to a request; `timeout`: seconds without anything heard. Raises one of `FAULTS`."""
+        """The answer to a request; `timeout`: seconds until all of it is there. Raises one of `FAULTS`."""
         query = urlencode([*_pairs(self._params), *_pairs(params or {})])
         target = self._url.path.rstrip("/") + path + (f"?{query}" if query else "")
+        end = monotonic() + timeout
         connection = self._connection(timeout)
         try:
+            connection.sock.settimeout(_rest_s(end))
+            vars(connection)["response_class"] = partial(_TimedAnswer, end=end)
             connection.request(method, target, content, {**self._headers, **(headers or {})})
             answer = connection.getresponse()
-            body = answer.read()
+            body = _bounded(answer)
         except BaseException:
             connection.close()
             raise
@@ -127,6 +142,58 @@ class PlainHttp:
             if isinstance(error, NotProven) or monotonic() >= end:
                 raise stranger(self._url.netloc, error, PROOF_S) from error
             raise
+
+
+class _TimedAnswer(HTTPResponse):
+    """An answer that is whole at a time of the monotonic clock, or fails."""
+
+    def __init__(self, sock: socket.socket, *args: Any, end: float, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = BufferedReader(_TimedBytes(sock, self.fp.detach(), end))
+
+
+class _TimedBytes(RawIOBase):
+    """Bytes of a socket until then: each read has only as long as is left."""
+
+    def __init__(self, sock: socket.socket, raw: RawIOBase, end: float) -> None:
+        self._sock, self._raw, self._end = sock, raw, end
+
+    def readable(self) -> bool:
+        """Implements the raw stream."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Implements the raw stream. Raises `TimeoutError`."""
+        self._sock.settimeout(_rest_s(self._end))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """Implements the raw stream."""
+        self._raw.close()
+        super().close()
+
+
+def _rest_s(end: float) -> float:
+    rest = end - monotonic()
+    if rest <= 0:
+        raise TimeoutError("timed out")
+    return rest
+
+
+def _bounded(answer: HTTPResponse) -> bytes:
+    """The body of an answer. Raises `HTTPException` where it is too long, or not whole."""
+    if (answer.length or 0) > ANSWER_BYTES_MAX:
+        raise TooLong
+    pieces, size = list[bytes](), 0
+    while piece := answer.read(PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > ANSWER_BYTES_MAX:
+            raise TooLong
+    body = b"".join(pieces)
+    if answer.length:
+        raise IncompleteRead(body, answer.length)
+    return body
 
 
 def _pairs(params: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -92,8 +92,9 @@ def running(cell: FakeCell) -> Iterator[FakeCell]:
 def served(app: Any) -> Iterator[str]:
     """Serves an app over HTTP, and gives its address."""
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1
-    )
+        app, host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1,
+        server_header=False, headers=[("server", "paceline")],
+    )  # fmt: skip
     server = uvicorn.Server(config)
     socket = config.bind_socket()
     socket.listen()  # who comes before the server does waits

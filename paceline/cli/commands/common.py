@@ -13,6 +13,8 @@ import click
 from events.bounds import INT_MAX
 from events.time_units import span_s
 from paceline.cli.reach import Reach, reach
+from paceline.cli.silent_names import in_time
+from paceline.cli.understanding import asking
 from paceline.client.json_type import Json
 from paceline.output import FORMS, Column, TableOptions, count_ages_to, note
 
@@ -331,16 +333,16 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
 
 
 def complete(kind: str) -> Callable[..., list[str]]:
-    """A completion of names of a kind, which the server finds: within 0.3 s, silent where there is no answer."""
+    """A completion of names of a kind, which the server finds: soon, or silently none."""
 
     def completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        try:
+        def names() -> list[str]:
             with client_of_context(ctx) as client:
                 if kind == "secret":
                     return sorted({each["name"] for each in client.secrets() if each["name"].startswith(incomplete)})
                 return client.names(kind, incomplete)
-        except Exception:  # a shell that waits for Tab must see nothing of our troubles
-            return []
+
+        return in_time(names)
 
     return completed
 
@@ -381,6 +383,7 @@ def client_of(reached: Reach, cell: int | None = None, timeout: float | None = N
 
     client = Client(*reached, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making)
     count_ages_to(lambda: client.as_of)
+    asking(client)
     return client
 
 

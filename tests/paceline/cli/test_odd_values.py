@@ -3,15 +3,24 @@
 import io
 import re
 import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
+from time import monotonic
 
 import click
 import pytest
 
-from paceline.cli import main
+from paceline.cli import main, silent_names
+from paceline.cli.commands import common
+from paceline.client import plain_http
+from paceline.client.client import Client
+from paceline.client.errors import Unreachable
 from tests.helpers.drawn import ALL
 from tests.helpers.drawn import drawn as drawn_part
+from tests.helpers.stranger import STRANGE, Stranger, dripping, of_json, stranger
 from tests.paceline.fake import FakeCell, job
 
 CODES = {int(code) for code in re.findall(r"^  (\d+) ", main.EPILOG, re.M)}
@@ -134,3 +143,89 @@ def test_no_value_is_taken_for_a_bug(
         assert code in CODES, (words, told[-500:])
         assert "should not happen" not in told, (words, told[-500:])
         assert "Traceback" not in told, words
+
+
+@pytest.fixture(scope="module")
+def somebody() -> Iterator[Stranger]:
+    with stranger() as there:
+        yield there
+
+
+ASKING = [at for at, (_, command) in enumerate(ASKED) if asks(command)]
+
+
+@drawn_part
+@pytest.mark.parametrize("drawn", ASKING, ids=[" ".join(ASKED[at][0]) for at in ASKING])
+def test_who_is_no_cell_is_taken_for_no_bug(
+    drawn: int,
+    somebody: Stranger,
+    files: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    name, command = ASKED[drawn]
+    monkeypatch.setenv("PACELINE_SERVER", somebody.address)
+    monkeypatch.setenv("PACELINE_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    words = [*name, *(plain(each, files[-1]) if isinstance(each, click.Argument) else
+             f"{each.opts[0]}={plain(each, files[-1])}" for each in command.params if each.required)]  # fmt: skip
+    for kind in list(STRANGE) if ALL else list(STRANGE)[drawn % PART :: PART]:
+        somebody.says = lambda raw=STRANGE[kind]: iter([raw])  # type: ignore[misc]
+        code, told = called(words, monkeypatch)
+        assert code in CODES, (words, kind, told[-500:])
+        assert "should not happen" not in told, (words, kind, told[-500:])
+        assert "Traceback" not in told, (words, kind)
+        assert "was cut" not in told or kind == "squeezed", (words, kind, told)
+
+
+OTHERWISE = ("long", "no http", "turning", "stream", "squeezed")
+"""Answers of which something else is said, or that are a page of a list."""
+
+
+@pytest.mark.parametrize("kind", [each for each in STRANGE if each not in OTHERWISE])
+def test_of_who_is_no_cell_that_is_said(kind: str, somebody: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+    somebody.says = lambda: iter([STRANGE[kind]])
+    code, told = called(["job", "list", f"--server={somebody.address}"], monkeypatch)
+    assert (code, told.count("\n")) == (6, 1), told
+    assert told.startswith(f"paceline: Who listens at {somebody.address} is no cell of Paceline (it answered "), told
+
+
+def test_an_answer_that_drips_or_has_no_end_is_left(somebody: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    for head, drop in ((b"Content-Length: 100000\r\n\r\n", b" "), (b"", b"X: a\r\n")):
+        somebody.says = partial(dripping, b"HTTP/1.1 200 OK\r\n" + head, drop, ended)
+        began = monotonic()
+        with Client(somebody.address, "t", timeout=0.3) as client, pytest.raises(Unreachable, match="timed out"):
+            client.cell()
+        assert monotonic() - began < 5
+    monkeypatch.setattr(plain_http, "ANSWER_BYTES_MAX", 4 << 20)
+    piece = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
+    somebody.says = lambda: chain([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"], repeat(piece))
+    with Client(somebody.address, "t") as client:
+        with pytest.raises(Unreachable, match="its answer is longer than 4 MiB"):
+            client.cell()
+        somebody.says = lambda: iter([STRANGE["long"]])
+        with pytest.raises(Unreachable, match="its answer is longer than 4 MiB"):
+            client.cell()
+        somebody.says = lambda: iter([b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"])
+        with pytest.raises(Unreachable, match="98 more expected"):
+            client.cell()
+    ended.set()
+
+
+def test_a_shell_gets_only_words_and_doesn_t_wait(somebody: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = click.Context(main.cli)
+    context.params = {"server": somebody.address}
+    complete_jobs = common.complete("job")
+    odd = ["a$(touch b)", "`b`", "d e", "f\ng", "a,b", "\ud800", "ok-1", "/maps/x"]
+    somebody.says = lambda: iter([of_json({"names": odd})])
+    assert complete_jobs(context, click.Argument(["x"]), "") == ["ok-1", "/maps/x"]
+    for raw in STRANGE.values():
+        somebody.says = lambda raw=raw: iter([raw])  # type: ignore[misc]
+        assert complete_jobs(context, click.Argument(["x"]), "") == []
+    ended = threading.Event()
+    monkeypatch.setattr(common, "COMPLETION_S", 100.0)
+    monkeypatch.setattr(silent_names, "WHOLE_S", 0.1)
+    somebody.says = partial(dripping, b"HTTP/1.1 200 OK\r\n", b"X: a\r\n", ended)
+    assert complete_jobs(context, click.Argument(["x"]), "") == []
+    ended.set()
