@@ -156,7 +156,7 @@ def test_everything_wrong_with_a_spec_comes_at_once(api):
     spec = {"pool": "p", "comand": ["x"], "resources": {"memroy": "1GiB"}}
     body = api.problem(api.client.post("/v1/jobs", json=spec), 422, "INVALID_SPEC")
     assert {each["pointer"] for each in body["errors"]} == {
-        "/job_id", "/pool", "/command", "/comand", "/resources/memroy",
+        "/job_id", "/pool", "/comand", "/resources/memroy",
     }  # fmt: skip
     assert any("did you mean command?" in each["message"] for each in body["errors"])
     body = api.problem(api.client.post("/v1/jobs", json={**SPEC, "comand": ["x"]}), 422, "INVALID_SPEC")

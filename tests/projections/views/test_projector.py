@@ -104,7 +104,7 @@ def test_tasks_keep_what_they_hold_while_their_job_grows_moves_and_shrinks(cell,
     engine = open_engine(tmp_path / "views.sqlite")
     with engine.connect() as connection:
         row = rows_of(connection, JobRow, select(tables.jobs).where(tables.jobs.c.job_id == "a"))[0]
-        tasks = tasks_page(connection, row, (), 100, 0).items
+        tasks = tasks_page(connection, row, TaskFilter(), 100, 0).items
         assert past_host(connection, row, 0, 1) == "h1", "the output of a task that was removed is found"
     engine.dispose()
     assert [(each["instance"], each["state"]) for each in tasks] == [(1, "ORDERED")] + [
