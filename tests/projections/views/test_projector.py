@@ -25,7 +25,7 @@ from events.records.placement import GangsReturned, HostLost, HostsReserved, Tas
 from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
 from projections.queries.pages import rows_of
-from projections.queries.tasks import past_host, tasks_page
+from projections.queries.tasks import TaskFilter, past_host, tasks_page
 from projections.views import projector as module
 from projections.views import tables
 from projections.views.blocks import unpack
