@@ -65,7 +65,7 @@ def states_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
 def id_of(body: Any) -> str | None:
     """The id in the JSON of a job; None: it has none that is whole text."""
     job_id = body.get("job_id") if isinstance(body, dict) else None
-    return job_id if isinstance(job_id, str) and is_whole(job_id) else None
+    return job_id if isinstance(job_id, str) and (job_id.isascii() or is_whole(job_id)) else None
 
 
 def is_whole(value: Any) -> bool:
