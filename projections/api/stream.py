@@ -6,7 +6,7 @@ own, so that they don't take those of other requests.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -21,7 +21,7 @@ from events.bounds import WORD_MAX
 from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
 from projections.api.jobs import OWNERS_MAX, job_states
-from projections.api.list_requests import PAIRS_MAX, States, must_have_pool, pair_of
+from projections.api.list_requests import PAIRS_MAX, States, must_have_host, must_have_job, must_have_pool, pair_of
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries.event_filter import KINDS, EventFilter
@@ -138,7 +138,8 @@ def routes(context: Context) -> APIRouter:
         It begins with an event `bookmark`, whose id is the position where it begins. While nothing comes that is asked
         for there is another one each 15 s, if the position has moved. With `Accept: application/x-ndjson` each event is
         a line of JSON with its `id`, otherwise they are server-sent events. With any filter events say in `about` which
-        jobs, pools and hosts that are asked for they are about. Of jobs that are deleted before it is read, filters by
+        jobs, pools and hosts that are asked for they are about, in `text` what happened, and in `job_texts` what did to
+        each of these jobs. Of jobs that are deleted before it is read, filters by
         pool, owner, label and text let nothing through.
         """
         cursor = last_event_id or ("" if from_ == "now" else from_)
@@ -146,7 +147,7 @@ def routes(context: Context) -> APIRouter:
             held.enter_context(streams.places.one(client_of(request)))
             try:
                 if criteria and not cursor:  # who comes back may hear that a pool was removed
-                    await streams.read(lambda: _must_be_there(context, criteria.pools))
+                    await streams.read(lambda: _must_be_there(context, criteria))
                 tail = await streams.read(lambda: Tail(context.views, context.log, cursor, criteria))
                 held.callback(tail.close)
                 begin = tail.cursor
@@ -163,11 +164,15 @@ def routes(context: Context) -> APIRouter:
     return router
 
 
-def _must_be_there(context: Context, pools: Sequence[str]) -> None:
-    """Raises a problem where a stream is asked for a pool that isn't there."""
+def _must_be_there(context: Context, criteria: EventFilter) -> None:
+    """Raises a problem where a stream is asked for a pool, a job or a host that isn't there."""
     with context.views.read() as connection:
-        for path in pools:
+        for path in criteria.pools:
             must_have_pool([connection], path)
+        for job_id in sorted(criteria.job_ids):
+            must_have_job([connection], job_id)
+        for host_id in sorted(criteria.host_ids):
+            must_have_host([connection], host_id)
 
 
 Write = Callable[[str, str, Any], bytes]

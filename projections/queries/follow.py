@@ -19,6 +19,8 @@ from events.topics import ALL, BY_NAME, RANK
 from paceline.client.json_type import Json
 from projections.queries import event_filter
 from projections.queries.event_filter import EventFilter, Subjects
+from projections.queries.event_texts import texts_of
+from projections.queries.resources import kinds_of
 from projections.record_json import at, brief
 from projections.views import tables
 from projections.views.reader import Views, folded
@@ -119,17 +121,19 @@ class Tail:
         """Those that a filter lets through, each with what it is about."""
         subjects = [event_filter.subjects(each.event, self._passed) for each in read]
         matching = set[str]()
-        if criteria.of_jobs():
-            job_ids = dict.fromkeys(job_id for each in subjects for job_id in each.jobs)
-            with self._views.read() as connection:
+        with self._views.read() as connection:
+            kinds = kinds_of(connection)
+            if criteria.of_jobs():
+                job_ids = dict.fromkeys(job_id for each in subjects for job_id in each.jobs)
                 matching, absent = event_filter.wanted_jobs(connection, criteria, job_ids)
-            matching |= absent & self._passed.keys()
+                matching |= absent & self._passed.keys()
         for each, about in zip(read, subjects, strict=True):
             passed = event_filter.passing(criteria, each.event, about, matching)
             if passed is not None and each.record.at_ms >= criteria.since_ms:
                 self._remember(passed)
                 event = _streamed(each)
-                event.data["about"] = event_filter.about_json(each.event, passed)
+                words = event.data["about"] = event_filter.about_json(each.event, passed)
+                event.data["text"], event.data["job_texts"] = texts_of(each.event, words["jobs"], kinds)
                 yield event
 
     def _remember(self, passed: Subjects) -> None:

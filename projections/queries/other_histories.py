@@ -9,10 +9,12 @@ from sqlalchemy import Connection
 from events.actors import actor_json
 from events.codec import decode
 from events.codes import IN_EFFECT
+from events.quantities import write_amount, write_ms_or_never
 from events.records.base import Event
 from events.records.hosts import HostOffered
-from events.resources import Kinds
-from events.topics import ALL
+from events.records.placement import HostAnswered
+from events.resources import Kinds, Unit, in_order
+from events.topics import ALL, HOSTS, RANK
 from paceline.client.json_type import Json
 from paceline.client.models import ActorName, HistoryEntry
 from projections.queries.job_entries import newest_first, oldest_first
@@ -33,6 +35,13 @@ _PLAIN: Mapping[str, Callable[[Any], Any]] = {
     "port_last": int,
 }
 """The parts of an offer beside amounts, in the form in which two offers are compared."""
+_ASKED = {
+    "HostLossConfirmed": "confirmation of the loss",
+    "HostRemovalRequested": "removal",
+    "HostClearRequested": "clearing of suspicion",
+    "HostTaintRequested": "taint",
+}
+"""An operator asks for these by a fact."""
 
 
 def history_page(
@@ -56,7 +65,7 @@ def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> 
         text = _of_host(connection, name, entry, unsigned, kinds)
     else:
         detail = dict(entry.said or {})
-        actor, text = detail.pop("actor", None), _of_pool(detail)
+        actor, text = detail.pop("actor", None), _of_pool(detail, kinds)
     topic = ALL[entry.topic]
     return {
         "position": f"{topic.name}:{entry.offset}",
@@ -71,7 +80,7 @@ def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> 
     }
 
 
-def _of_pool(detail: Json) -> str:
+def _of_pool(detail: Json, kinds: Kinds) -> str:
     """A sentence about the answer to a fact about a pool."""
     reason = f": {detail['reason']}" if detail["reason"] else ""
     of = {"PoolDefined": "change", "PoolRemoved": "removal", "CellConfigured": "settings of the cell"}[detail["fact"]]
@@ -79,21 +88,41 @@ def _of_pool(detail: Json) -> str:
         return f"{of} of {detail['pool']} refused, {detail['code']}: {detail['message']}{reason}"
     if detail["fact"] == "PoolRemoved":
         return f"{detail['pool']} removed{reason}"
-    changed = ", ".join(_change(name, values) for name, values in detail["changes"].items())
+    changed = ", ".join(_change(name, values, kinds) for name, values in detail["changes"].items())
     what = of if detail["fact"] == "CellConfigured" else detail["pool"]
     done = "created" if detail.get("created") else "changed" if changed else "defined as it was"
     return f"{what} {done}{': ' if changed else ''}{changed}{reason}"
 
 
-def _change(name: str, values: Any) -> str:
+def _change(name: str, values: Any, kinds: Kinds) -> str:
+    """The difference of a field of a pool, or of a part of one such as `limit/cpu`; of a setting its name alone."""
+    field, _, part = name.partition("/")
+    what = f"{part} {field}" if part else field.removesuffix("_ms")
     if values is None:
-        return name
-    before, now = values
-    return f"{name} {'none' if before is None else before} to {'none' if now is None else now}"
+        return what
+    before, now = (_written(field, part, value, kinds) for value in values)
+    return f"{what} {before} to {now}"
+
+
+def _written(field: str, part: str, value: Any, kinds: Kinds) -> str:
+    """A value of a field as users write it."""
+    if value is None or value in ("", []):
+        return "none"
+    if field in ("reservation", "limit"):
+        return str(write_amount(value, kinds.units.get(part, Unit.MILLI)))
+    if field.endswith("_ms"):
+        return write_ms_or_never(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _of_host(connection: Connection, name: str, entry: JobEntry, event: Event, kinds: Kinds) -> str:
-    """A sentence about a record; of an offer what differs from the one before."""
+    """A sentence about a record; of an offer what differs from the one before, of an answer what was asked."""
+    if isinstance(event, HostAnswered):
+        facts = (each for each in newest_first(connection, name, entry[:5]) if each.topic == RANK[HOSTS.name])
+        request = next((each.event for each in facts if each.offset == event.hosts_offset), "")
+        return f"{_ASKED.get(request, 'command')} refused, {event.code}{': ' if event.message else ''}{event.message}"
     if not isinstance(event, HostOffered):
         return text_of(line_of(event, kinds)).partition(" ")[2]
     earlier = (each for each in newest_first(connection, name, entry[:5]) if each.event == entry.event)
@@ -103,8 +132,17 @@ def _of_host(connection: Connection, name: str, entry: JobEntry, event: Event, k
     pairs = ((part, plain(getattr(before, part)), plain(getattr(event, part))) for part, plain in _PLAIN.items())
     changed = [_differing(*pair) for pair in pairs]
     if before.capacity != event.capacity:
-        changed.insert(0, f"capacity from {amounts(before.capacity, kinds)} to {amounts(event.capacity, kinds)}")
-    return f"offers otherwise: {'; '.join(filter(None, changed))}" if any(changed) else "offers what it did before"
+        changed.insert(0, _amounts_differing(before.capacity, event.capacity, kinds))
+    return f"changed its offer: {'; '.join(filter(None, changed))}" if any(changed) else "offers what it did before"
+
+
+def _amounts_differing(before: Mapping[str, int], now: Mapping[str, int], kinds: Kinds) -> str:
+    names = [name for name in in_order({**before, **now}) if before.get(name, 0) != now.get(name, 0)]
+    units = {name: kinds.units.get(name, Unit.MILLI) for name in names}
+    return ", ".join(
+        f"{name} {write_amount(before.get(name, 0), unit)} to {write_amount(now.get(name, 0), unit)}"
+        for name, unit in units.items()
+    )
 
 
 def _differing(name: str, before: Any, now: Any) -> str:

@@ -20,7 +20,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.client.errors import PacelineError
 from paceline.client.models import BOOKMARK
-from paceline.output import Column, cores, gib, live, note, one_line, plain, say, table_lines, when, words
+from paceline.output import Column, cores, gib, live, note, one_line, plain, say, table_lines, when
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -34,6 +34,10 @@ REFRESH_S = 5.0
 PAUSE_S = 0.25
 """So long many changes at once are waited for, which are drawn together."""
 _ID = re.compile(r"\d+:\d+(,\d+:\d+)*(\+\d+:\d+)?", re.ASCII)
+
+
+POOL_CHANGES = ("PoolDefined", "PoolRemoved", "PoolAnswered")
+"""Events that are lines about pools; an answer that says yes isn't, as what was asked stands before it."""
 
 
 class Position(MomentText):
@@ -133,7 +137,8 @@ def job_watch(
 def pool_watch(client: "Client", paths: tuple[str, ...], start: str | None, form: str) -> int:
     """Show how pools and those below them change until Ctrl-C.
 
-    As a table or by lines, as `job watch` does it.
+    As a table or by lines, as `job watch` does it. The lines tell what users and operators change: definitions,
+    removals and what was refused. With -o json come also entitlements and the jobs of the pools.
     """
 
     def look(most: int) -> Sequence[Any]:
@@ -211,28 +216,15 @@ def print_changes(client: "Client", watched: Watched, start: str | None, form: s
 
 
 def lines_of(event: "StreamEvent", kind: str) -> Iterator[str]:
-    """An event about things of a kind, a line for each."""
-    about, fields = event.data["about"], event.data["data"]
-    scalars = {name: value for name, value in fields.items() if isinstance(value, str | int | dict) and value != {}}
+    """An event about things of a kind, a line for each; of pools those by which a user or operator changes one."""
+    from events.codes import IN_EFFECT
+
+    about, text = event.data["about"], event.data.get("text", "")
+    if kind == "pools" and (event.event not in POOL_CHANGES or event.data["data"].get("code") in IN_EFFECT):
+        return
     for name in about[kind]:
-        if kind == "jobs":
-            detail = about["jobs"][name]
-        else:
-            detail = {each: value for each, value in scalars.items() if value != name}
-            detail |= {"jobs": list(about["jobs"])} if "job_id" not in detail and about["jobs"] else {}
-        detail = {each: value for each, value in detail.items() if value is not False and value not in ([], {})}
-        if actor := detail.pop("actor", None):
-            detail["by"] = _named(actor)
-        text = words(detail)
-        yield f"{when(event.data['at'], 'utc')}  {name}  {event.event}  {text}"
-
-
-def _named(actor: Any) -> str:
-    """The actor of a fact in words, of its fields or of their values in order."""
-    from events.actors import named
-    from events.records.parts import Actor
-
-    return named(Actor(*(actor.values() if isinstance(actor, dict) else actor)))
+        sentence = event.data["job_texts"].get(name, text) if kind == "jobs" else text
+        yield f"{when(event.data['at'], 'utc')}  {name}  {event.event}  {sentence.removeprefix(f'{name} ')}"
 
 
 @contextmanager

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from events.records.entitlement import PoolAnswered
 from events.records.hosts import HostSilent
 from events.records.lifecycle import JobChanged
-from events.records.pools import PoolDefined
+from events.records.parts import Actor
+from events.records.pools import PoolDefined, PoolRemoved
 from paceline.cli.commands import watch
 from paceline.cli.main import run
 from paceline.client.client import Client
 from paceline.client.errors import Refused, Unreachable
+from paceline.client.models import StreamEvent
 from projections.queries import follow
+from projections.queries.event_filter import EventFilter
 from projections.queries.follow import Tail
 from tests.helpers.cutting_proxy import cutting
 from tests.paceline.fake import FakeCell, running, served
@@ -113,6 +117,8 @@ def event(number: int) -> bytes:
             "event": "JobSubmitted",
             "data": {"job_id": "a"},
             "about": {"jobs": {"a": {"pool": "/p"}}, "pools": ["/p"], "hosts": []},
+            "text": "a: submitted",
+            "job_texts": {"a": "submitted"},
         }
     )
     return f"id: 0:{number}\nevent: JobSubmitted\ndata: {data}\n\n".encode()  # fmt: skip
@@ -120,11 +126,48 @@ def event(number: int) -> bytes:
 
 def test_a_reason_of_several_lines_is_part_of_one(cell, capsys):
     """Else who gives a reason writes lines about other jobs."""
-    forged = event(1).replace(b'"/p"}', b'"/p", "reason": "x\\n2026-08-21T10:41:07Z  b  JobRejected"}')
+    forged = event(1).replace(b'"submitted"', b'"submitted: x\\n2026-08-21T10:41:07Z  b  JobRejected"')
     cell.answer("GET", "/v1/events", forged)
     cell.problem("GET", "/v1/events", 410, "GONE", "no more")
     run(["job", "watch", "--from", "0:0", "--server", cell.address])
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_a_line_is_the_sentence_of_the_history_and_one_about_pools_tells_of_no_jobs(tmp_path):
+    api = Api(tmp_path)
+    at = api.cell.fact(
+        PoolDefined(
+            path="/p",
+            command_id="c",
+            limit={"cpu": 2500, "memory": 4096},
+            actor=Actor("ann", "environment", "10.0.0.7"),
+        )
+    )
+    api.cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
+    api.cell.host("h1")
+    api.cell.accept("a", owner="ann")
+    api.cell.run("a")
+    at = api.cell.fact(PoolRemoved(path="/p", command_id="d"))
+    api.cell.decide(
+        "entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="d", code="POOL_IN_USE", message="1 job")
+    )
+    api.fold()
+
+    def said(kind: str, **criteria: Any) -> list[str]:
+        events = read_on(Tail(api.projector.views, api.cell.log, "start", EventFilter(frozenset({kind}), **criteria)))
+        told = (StreamEvent(each.cursor, each.event, each.data) for each in events)
+        return [line.partition("  ")[2] for each in told for line in watch.lines_of(each, kind)]
+
+    assert said("pools") == [
+        "/p  PoolDefined  defined: limit 2.5 cpu, 4GiB memory, by ann (unverified)",
+        "/p  PoolRemoved  to be removed",
+        "/p  PoolAnswered  command about /p answered POOL_IN_USE: 1 job",
+    ]
+    assert "a  TasksPlaced  1 task placed on h1" in said("jobs")
+    hosts = said("hosts")
+    assert "h1  TasksPlaced  a: 1 task placed on h1" in hosts
+    assert any(line.startswith("h1  HostOffered  offers ") for line in hosts)
+    api.close()
 
 
 def test_a_stream_that_ends_as_if_all_were_well_goes_on_after_the_last_whole_event(cell):
@@ -151,7 +194,7 @@ def test_a_cell_that_stays_away_ends_a_watch_with_the_word_that_jobs_go_on(cell,
         monkeypatch.setattr(Client, "__init__", _impatient(Client.__init__))
         assert run(["job", "watch", "--server", cell.address]) == 6
     out, err = capsys.readouterr()
-    assert out == "2026-08-21T10:41:07Z  a  JobSubmitted  pool /p\n"
+    assert out == "2026-08-21T10:41:07Z  a  JobSubmitted  submitted\n"
     assert "the jobs go on" in err
     assert "go on with: --from 0:1" in err
 

@@ -29,15 +29,28 @@ def lines(api, path):
 
 def test_a_pool_tells_who_changed_what_and_why_and_what_was_refused(api):
     maps = {"path": "/maps", "command_id": "c"}
-    answer(api, PoolDefined(**maps, limit={"cpu": 4000}, actor=ANN))
-    closed = answer(api, PoolDefined(**maps, limit={"cpu": 2000}, closed=True, reason="year's end", actor=ANN))
+    answer(api, PoolDefined(**maps, limit={"cpu": 4000, "memory": 4096}, actor=ANN))
+    closed = answer(
+        api,
+        PoolDefined(
+            **maps,
+            limit={"cpu": 2000, "memory": 4096},
+            preemption_delay_ms=5000,
+            closed=True,
+            reason="year's end",
+            actor=ANN,
+        ),
+    )
     answer(api, PoolDefined(path="/maps/tiles", command_id="c"))
     answer(api, PoolRemoved(**maps, actor=ANN), "POOL_IN_USE", "it has 1 pool")
     answer(api, CellConfigured(command_id="c", host_lost_after_ms=120_000, reason="calm"))
     api.fold()
     assert lines(api, "/v1/pool-histories/maps") == [
-        ("ann (unverified)", "/maps created: limit/cpu none to 4000"),
-        ("ann (unverified)", "/maps changed: limit/cpu 4000 to 2000, closed False to True: year's end"),
+        ("ann (unverified)", "/maps created: cpu limit none to 4, memory limit none to 4GiB"),
+        (
+            "ann (unverified)",
+            "/maps changed: cpu limit 4 to 2, preemption_delay none to 5s, closed false to true: year's end",
+        ),
         (None, "/maps/tiles created"),
         ("ann (unverified)", "removal of /maps refused, POOL_IN_USE: it has 1 pool"),
     ]
@@ -46,7 +59,7 @@ def test_a_pool_tells_who_changed_what_and_why_and_what_was_refused(api):
         *("entitlement", closed),
         "year's end",
     )
-    assert lines(api, "/v1/pool-histories/") == [(None, "settings of the cell changed: host_lost_after_ms: calm")]
+    assert lines(api, "/v1/pool-histories/") == [(None, "settings of the cell changed: host_lost_after: calm")]
     api.problem(api.client.get("/v1/pool-histories/none"), 404, "NOT_FOUND")
 
 
@@ -55,7 +68,7 @@ def test_a_host_tells_what_became_of_it_and_who_asked(api):
     cell.fact(HostConnected(**on, gateway="g"))
     cell.fact(HostOffered(**on, capacity={"cpu": 4000}, attributes={"arch": "arm"}))
     cell.fact(HostOffered(**on, capacity={"cpu": 4000}, attributes={"arch": "arm"}))
-    cell.fact(HostOffered(**on, capacity={"cpu": 4000}, attributes={"arch": "x86", "ssd": "yes"}))
+    cell.fact(HostOffered(**on, capacity={"cpu": 4500, "memory": 1024}, attributes={"arch": "x86", "ssd": "yes"}))
     cell.fact(HostSilent(**on))
     cell.fact(HostBack(**on))
     cell.decide("placement", HostAvoided(host_id="h1", code="TASKS_FAILED", until_ms=5))
@@ -70,8 +83,11 @@ def test_a_host_tells_what_became_of_it_and_who_asked(api):
     told = lines(api, "/v1/hosts/h1/history")
     assert [text for _, text in told if text.startswith("offers")] == [
         "offers 4 cpu",
-        "offers otherwise: attributes arch arm to x86, ssd none to yes",
     ]
+    assert [text for _, text in told if text.startswith("changed its offer")] == [
+        "changed its offer: cpu 4 to 4.5, memory 0MiB to 1GiB; attributes arch arm to x86, ssd none to yes",
+    ]
+    assert [text for _, text in told if "refused" in text] == ["removal refused, HOST_CONNECTED: m"]
     assert ("ann (unverified)", "removal requested: scrapped") in told
     events = [each["event"] for each in api.get("/v1/hosts/h1/history")["events"]]
     assert sorted(events) == sorted(

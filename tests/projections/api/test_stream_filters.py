@@ -226,6 +226,12 @@ def test_a_pool_that_isn_t_there_is_no_filter_of_what_comes(told):
     asyncio.run(play())
 
 
+def test_a_job_and_a_host_that_aren_t_there_are_no_filters_of_what_comes(told):
+    for query in ("job=nope", "host=h3", "host=h3&from=now"):
+        told.problem(told.client.get(f"/v1/events?{query}"), 422, "NOT_FOUND")
+    assert heard(told, "job=nope") == []
+
+
 def test_an_unfiltered_stream_asks_for_no_rows_of_jobs(told, monkeypatch):
     def no_rows(*_: object) -> Any:
         raise AssertionError("rows of jobs are read")
