@@ -352,7 +352,7 @@ class Agent:
             raise AgentFault(str(taken)) from taken
         locks.enter_context(ports)
         if ports.first != first:
-            self._say(f"other ports are in use by another agent of this machine: hands out {ports.first}-{ports.last}")
+            self._say(f"{first}-{last} is taken by another agent of this machine; using {ports.first}-{ports.last}")
         self._ports = ports.first, ports.last
         self.state.port_first = ports.first
 

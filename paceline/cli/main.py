@@ -50,7 +50,8 @@ Exit codes:
   0    success; the wanted state was reached
   1    refused by the scheduler, invalid files, failed job, log differs;
        tasks would wait (job plan)
-  2    invalid usage or settings; a job would be refused (job plan)
+  2    invalid usage or settings;
+       a job would be refused (job plan)
   3    the job was accepted and did not run in time (submit --wait=running);
        versions differ (job diff)
   4    not found

@@ -60,7 +60,7 @@ class Requests:
         proven = None
         if not server:
             folder = data or cell_file.data_folder()
-            running = cell_file.read(folder)
+            running = cell_file.await_started(folder)
             if running is None:
                 raise Unreachable(
                     f"No cell runs on {folder}. Start one with `paceline up`, wait if it is starting, or name "

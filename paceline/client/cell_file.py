@@ -2,12 +2,20 @@
 
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 DATA_DEFAULT = Path("~/.paceline")
 FILE = "cell.json"
 TOKEN_FILE = "token"
+STARTING_FILE = "starting"
+"""Holds the number of a process that will run the cell of the folder, from its first moment to its `cell.json`."""
+STARTING_S = 30.0
+"""Longest wait for a cell that is starting, in seconds."""
+POLL_S = 0.05
 
 
 class RunningCell(NamedTuple):
@@ -19,13 +27,17 @@ class RunningCell(NamedTuple):
     @property
     def alive(self) -> bool:
         """Whether a process with that number is there."""
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
+        return _alive(self.pid)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
         return True
+    return True
 
 
 def data_folder() -> Path:
@@ -40,6 +52,37 @@ def read(data: Path) -> RunningCell | None:
         return RunningCell(int(content["pid"]), str(content["listen"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def await_started(data: Path) -> RunningCell | None:
+    """Reads the cell of a folder, and waits for one that is starting, at most `STARTING_S`."""
+    deadline = time.monotonic() + STARTING_S
+    while ((running := read(data)) is None or not running.alive) and _starting(data) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return running
+
+
+@contextmanager
+def announced(data: Path) -> Iterator[None]:
+    """Says while it lasts that this process is starting a cell on the folder, unless another is."""
+    mark = None if _starting(data) else data / STARTING_FILE
+    if mark is not None:
+        with suppress(OSError):  # whoever starts it will tell
+            data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        if mark is not None:
+            with suppress(OSError):
+                mark.unlink(missing_ok=True)
+
+
+def _starting(data: Path) -> bool:
+    try:
+        return _alive(int((data / STARTING_FILE).read_text()))
+    except (OSError, ValueError):
+        return False
 
 
 def token(data: Path) -> str | None:

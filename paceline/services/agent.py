@@ -69,7 +69,7 @@ def follow(resolved: AgentSettings, listen: str, say: Any) -> int:
 def agent_settings(settings: Settings) -> AgentSettings:
     """The settings of the agent, from all settings. Raises `CannotStart`, `Unreachable`."""
     part = settings.agent
-    cell = cell_file.read(settings.data)
+    cell = None if settings.server else cell_file.await_started(settings.data)
     server = settings.server or (cell.listen if cell else "")
     addresses = settings.service.gateways or ((server,) if server else ())
     token = settings.token.get_secret_value() if settings.token else cell_file.token(settings.data)

@@ -8,6 +8,7 @@ from typing import IO
 
 from events.process.file_locks import hold
 from paceline.client.bearer import unfit
+from paceline.client.cell_file import STARTING_FILE
 from paceline.client.errors import PacelineError
 
 FORMAT = 2
@@ -41,7 +42,7 @@ def prepare(data: Path) -> str:
     _given = before if _given < 0 else _given
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     format_file = data / "format"
-    if format_file.exists() or not any(data.iterdir()):
+    if format_file.exists() or all(each.name == STARTING_FILE for each in data.iterdir()):
         with contextlib.suppress(OSError):  # it belongs to another user, as a mounted volume may
             data.chmod(data.stat().st_mode & 0o700)
     if not format_file.exists():

@@ -80,8 +80,8 @@ class Up:
         self._stop = threading.Event()
         self._token = prepare(self._data)
         self._lock = lock(self._data)
-        keep_cell(self._data, settings.cell)
         self._socket = listening(settings.listen)
+        keep_cell(self._data, settings.cell)
         self._address = address_of(self._socket)  # said on pages that are being loaded when the socket is closed, too
         self._other_logs: list[Log] = []
         self._wake: Callable[[], None] | None = None

@@ -102,7 +102,7 @@ def run(*words: str) -> str:
     """The sentence of a command that can't start; before it, where it listens and what it found of other agents."""
     done = subprocess.run([sys.executable, "-m", "paceline", *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    before = ("listens at", "other ports are in use by another agent")
+    before = ("listens at", "is taken by another agent")
     [said] = [line for line in done.stderr.splitlines() if not any(each in line for each in before)]
     return said
 

@@ -1,7 +1,7 @@
 """Jobs that a command acts on: those that it names, or those that a filter matches, once somebody has said yes."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +47,18 @@ def chosen_jobs(verb: str, affects_others: bool = False) -> Callable[[Callable[.
             **more: Any,
         ) -> Any:
             filters = bool(pool or owners or labels or state)
-            if filters == bool(ids):
+            if filters and ids:
+                raise click.UsageError("give either IDs or filters, not both")
+            if not filters and not ids:
                 raise click.UsageError("name jobs, or choose them by --pool, --owner, --label and --state")
             owner_by_id = None
             if filters:
                 matching = list(client.jobs(state or UNENDED, pool, labels, owners=owners))
                 owner_by_id = {job["job_id"]: job["owner"] for job in matching}
-                ids = _confirmed([job["job_id"] for job in matching], verb, yes, has_state=bool(state))
+                missing = "--yes"
+                if affects_others and not more["extras"]["reason"].strip() and _others(client, owner_by_id):
+                    missing = "--yes and --reason"
+                ids = _confirmed([*owner_by_id], verb, yes, bool(state), missing)
                 if not ids:
                     return 0
             if affects_others:
@@ -65,13 +70,19 @@ def chosen_jobs(verb: str, affects_others: bool = False) -> Callable[[Callable[.
     return with_choice
 
 
-def _confirmed(ids: Sequence[str], verb: str, yes: bool, has_state: bool) -> tuple[str, ...]:
-    """The jobs that a filter matches, once that is confirmed. Raises `UsageError` where nobody can be asked."""
+def _others(client: "Client", owner_by_id: Mapping[str, str]) -> bool:
+    return any(owner not in ("", client.user.subject) for owner in owner_by_id.values())
+
+
+def _confirmed(ids: Sequence[str], verb: str, yes: bool, has_state: bool, missing: str) -> tuple[str, ...]:
+    """The jobs that a filter matches, once that is confirmed. Raises `UsageError` with what is `missing` where nobody
+    can be asked.
+    """
     match = "matches" if len(ids) == 1 else "match"
     if not ids:
-        note("no job matches" if has_state else "no job matches that hasn't ended; --state looks at others")
+        note("no job matches" if has_state else "no unfinished job matches; use --state to include ended jobs")
     elif not yes and not sys.stdin.isatty():
-        raise click.UsageError(f"{plural(len(ids), 'job')} {match}: to {verb}, add --yes")
+        raise click.UsageError(f"{plural(len(ids), 'job')} {match}: to {verb}, add {missing}")
     elif not yes:
         names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
         click.confirm(f"{plural(len(ids), 'job')} {match} ({names}): {verb}?", abort=True, err=True)

@@ -103,7 +103,7 @@ def _print(plans: "list[JobPlan]") -> None:
             note(f"warning: {warning}")
         say(f"job {each['job_id']}  {each['outcome']}  {sentence(each)}")
         for reason in each["reasons"]:
-            say(f"  at once: {reason['code']}  {reason['message']}")
+            say(f"  not placed now: {reason['code']}  {reason['message']}")
         first = [reason["message"] for reason in each["reasons"]]
         for reason in (later for later in each["later_reasons"] if later["message"] not in first):
             say(f"  after {each['looked_ahead_s']:g} s: {reason['code']}  {reason['message']}")

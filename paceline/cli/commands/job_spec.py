@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def spec(client: "Client", job_id: str, everything: bool, form: str) -> None:
     """Print the specification of a job as a file that `paceline job submit` and `job update` take.
 
-    It is that of its newest version, with its present priority and all overrides.
+    Shows the newest version, with the current priority and all overrides.
     """
     body = client.job(job_id, overrides=True).get("spec") or {}
     written = body if everything else without_defaults(body)

@@ -22,6 +22,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.histories import show_history
 from paceline.cli.commands.pool_views import (
+    changed_fields,
     pool_columns,
     print_cells,
     print_entitlement,
@@ -36,7 +37,7 @@ from paceline.cli.groups import CommandGroup
 from paceline.output import TableOptions, answers, note, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from events.spec.pool import PoolSpec
     from paceline.client.client import Client
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from paceline.job_files import PoolFile
 
 
+CHANGED = "changed"
 APPLIED_AT_ONCE = 8
 """Requests that define pools, at one time."""
 PATH = click.argument("path", shell_complete=complete("pool"))
@@ -64,7 +66,8 @@ pool.add_command(pool_watch)
 @click.option(
     "--expected",
     metavar="POSITION",
-    help="Only if the pool was last changed there, as `pool get` shows it; * if whatever stands may be replaced.",
+    help="Only if the pool was last changed there, as `pool get` shows it: keeps what another changed since "
+    "you looked; * if whatever stands may be replaced.",
 )
 @reason_option
 @output_option
@@ -76,7 +79,7 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str
     All files are validated first. A pool that already matches its file is unchanged; one that `paceline pool close`
     closed opens again, unless its file says `closed: true`. A pool belongs to the cell that its file names, or else to
     the cell of its parent. One that somebody else changes meanwhile isn't overwritten (exit code 5): look at it, and
-    apply again.
+    apply again. A field that a file doesn't name gets its default, whoever had set it; each change is shown.
 
     With --dry-run nothing is written: the machines of the cell decide on a copy of their state, and tell which pools
     would be created, changed or refused, what each pool could use then, which work would be let in and which would be
@@ -101,7 +104,10 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str
         for each in pools:
             if each.path in done:
                 answer, change = done[each.path]
-                report(answer, each.path, f"pool {each.path} {change}")
+                lines = (
+                    _field_lines(client, each.path, present[each.path]) if form == "table" and change == CHANGED else []
+                )
+                report(answer, each.path, "\n".join([f"pool {each.path} {change}", *lines]))
                 if answer.get("code") == "DONE" and answer.get("message"):
                     note(answer["message"])
         if error is not None:
@@ -174,7 +180,17 @@ def _apply(
     answer = client.define_pool(file.path, file.body, wait=DECIDED_S, expected=replaced, reason=reason)
     if answer.get("code") == "REPEATED":
         return answer, "unchanged"
-    return answer, "changed" if position else "created"
+    return answer, CHANGED if position else "created"
+
+
+def _field_lines(client: "Client", path: str, before: "Pool | None") -> list[str]:
+    """Tells what a change gave each field of a pool, those too that another had set and the file leaves out."""
+    from events.spec.pool import PoolSpec as Spec
+
+    after: Mapping[str, Any] = _present(client, path) or {}
+    was: Mapping[str, Any] = before or {}
+    names = [name for name in Spec.model_fields if name in after and was.get(name) != after[name]]
+    return changed_fields({name: {"before": was.get(name), "after": after[name]} for name in names})
 
 
 @pool.command(epilog=examples("paceline pool history /maps", "paceline pool history / --utc"))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from paceline.client.pool_models import (
         CellCapacity,
         Entitlement,
+        FieldChange,
         JobOutlook,
         Pool,
         PoolChange,
@@ -263,8 +264,8 @@ def print_plan(body: "PoolPlans") -> None:
     for plan in body["cells"]:
         for change in plan["changes"]:
             say(_change(change))
-            for name, field in change["fields"].items() if change["change"] == "change" else ():
-                say(f"  {name}: {_value(field['before'])} -> {_value(field['after'])}")
+            for line in changed_fields(change["fields"]) if change["change"] == "change" else ():
+                say(line)
         for each in plan["pools"]:
             before, after = words(each["entitlement"]["before"]), words(each["entitlement"]["after"])
             say(f"{each['path']} may use {after} instead of {before}, holds {words(each['allocation'])}")
@@ -281,10 +282,15 @@ def _change(change: "PoolChange") -> str:
     return f"pool {change['path']} {done[change['change']]}{warning}"
 
 
+def changed_fields(fields: "Mapping[str, FieldChange]") -> list[str]:
+    """A line for each field that a change of a pool gives another value."""
+    return [f"  {name}: {_value(field['before'])} -> {_value(field['after'])}" for name, field in fields.items()]
+
+
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
-        return str(value["others"]) if list(value) == ["others"] else words(value)
-    return ", ".join(map(str, value)) or "-" if isinstance(value, list) else str(value)
+        return str(value["others"]) if list(value) == ["others"] else words(value) or "-"
+    return ", ".join(map(str, value)) or "-" if isinstance(value, list) else "-" if value in (None, "") else str(value)
 
 
 def _print_work(work: "Iterable[JobOutlook]", what: str) -> None:

@@ -62,5 +62,5 @@ def reason_about(others: str, reason: str) -> str:
         return reason
     if not sys.stdin.isatty():
         raise click.UsageError(f"{others}: say why with --reason, others see it")
-    typed: str = click.prompt(f"{others}; why? (others see it)", err=True)
+    typed: str = click.prompt(f"{others}. Reason (recorded; Ctrl-C cancels)", err=True)
     return typed

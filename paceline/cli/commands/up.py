@@ -82,9 +82,12 @@ def up(config: Path | None, kafka: dict[str, Any], history: Path | None, read_on
         return _show(history, settings)
     if is_history(settings.data):
         raise click.UsageError(f"{settings.data} is an imported log range: add --read-only")
-    from paceline.services.up import run_up
+    from paceline.client.cell_file import announced
 
-    return run_up(settings)
+    with announced(settings.data):
+        from paceline.services.up import run_up
+
+        return run_up(settings)
 
 
 def _show(history: Path | None, settings: "UpSettings") -> int:

@@ -438,7 +438,7 @@ def test_a_plan_shows_hosts_victims_and_what_waits(cli, cell, tmp_path):
     assert (code, cell.writes()) == (1, [])
     assert [" ".join(line.split()) for line in out.splitlines()] == [
         "job x PARTLY_PLACED 1 of 2 tasks would get a host within 12.5 s, 1 would wait",
-        "at once: NO_HOST_FITS 1 task finds no host",
+        "not placed now: NO_HOST_FITS 1 task finds no host",
         "after 150 s: NO_HOST_FITS it finds none",
         "HOST TASKS INSTANCES AFTER",
         "h-1 1 0 12.5 s",
@@ -614,10 +614,11 @@ def test_a_filter_chooses_jobs_each_is_answered_and_a_refusal_counts(cli, cell, 
 
 def test_a_filter_that_matches_nothing_does_nothing(cli, cell):
     cell.answer("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
-    told = (0, "", "no job matches that hasn't ended; --state looks at others\n")
+    told = (0, "", "no unfinished job matches; use --state to include ended jobs\n")
     assert cli("job", "stop", "--owner", "ann", "--yes") == told
-    for words in ([], ["a", "--pool", "/p"]):
-        assert cli("job", "stop", *words)[0] == 2
+    for words, said in (([], "name jobs, or choose them"), (["a", "--pool", "/p"], "either IDs or filters, not both")):
+        code, _, err = cli("job", "stop", *words)
+        assert (code, said in err) == (2, True)
 
 
 def test_several_jobs_get_another_priority(cli, cell):

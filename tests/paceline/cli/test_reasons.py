@@ -8,6 +8,7 @@ from tests.paceline.cli.test_commands import POOL
 from tests.paceline.fake import FakeCell, job
 
 DONE = {"code": "DONE", "message": "", "position": "paceline.jobs:7"}
+QUESTION = "job web belongs to bob. Reason (recorded; Ctrl-C cancels)"
 MAPS = POOL | {"path": "/maps", "open_jobs": 2}
 
 
@@ -34,6 +35,8 @@ def test_a_job_of_somebody_else_needs_a_reason_and_ones_own_or_nobodys_none(cli,
         cell.answer("GET", "/v1/jobs/web", job("web", owner=owner))
         cli("job", "get", "web")
         assert cli("job", *verb)[0] == 0, owner
+    cell.answer("GET", "/v1/jobs", {"jobs": [job("web", owner="bob")], "next_page_token": ""})
+    assert "add --yes and --reason" in cli("job", verb[0], "--owner", "bob", *verb[2:])[2]
     assert reasons(cell) == ["too loud", "", ""]
 
 
@@ -41,7 +44,7 @@ def test_on_a_terminal_the_reason_is_asked_for(cli, cell, monkeypatch):
     cell.answer("POST", "/v1/jobs/web/stops", DONE)
     cell.answer("GET", "/v1/jobs/web", job("web", owner="bob"))
     monkeypatch.setattr("paceline.cli.commands.reasons.sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("click.prompt", lambda text, err: "asked" if "why? (others see it)" in text and err else "")
+    monkeypatch.setattr("click.prompt", lambda text, err: "asked" if text == QUESTION and err else "")
     assert cli("job", "stop", "web")[0] == 0
     assert reasons(cell) == ["asked"]
 
@@ -72,6 +75,16 @@ def test_applying_what_stands_needs_no_reason_and_a_change_one(cli, cell, tmp_pa
     assert (code, "pool /maps has 2 open jobs" in err, len(cell.writes())) == (2, True, 1)
     assert cli("pool", "apply", str(file), "--reason", "clearer")[0] == 0
     assert reasons(cell) == ["", "clearer"]
+
+
+def test_applying_says_what_became_of_each_field_so_that_what_another_had_set_is_seen_to_go(cli, cell, tmp_path):
+    file = tmp_path / "pools.yaml"
+    file.write_text(json.dumps({"path": "/maps", "description": "other"}))
+    cell.answer("PUT", "/v1/pools/maps", DONE | {"path": "/maps"})
+    cell.answer("GET", "/v1/pools/maps", MAPS | {"description": "", "limit": {"cpu": 4}})
+    cell.answer("GET", "/v1/pools/maps", MAPS | {"description": "other", "limit": {}})
+    code, out, _ = cli("pool", "apply", str(file), "--reason", "clearer")
+    assert (code, out) == (0, "pool /maps changed\n  limit: cpu 4 -> -\n  description: - -> other\n")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The client: finds its cell, reads what it wrote, says what went wrong; waiting outlives a cell that is away."""
 
 import json
+import os
 from types import SimpleNamespace
 from typing import NoReturn
 
@@ -10,7 +11,7 @@ import pytest
 import paceline
 from events.bounds import NAME
 from paceline.cli import progress
-from paceline.client import checked_values
+from paceline.client import cell_file, checked_values
 from paceline.client.client import Client
 from paceline.client.errors import (
     InvalidValue,
@@ -67,6 +68,24 @@ def test_a_token_that_no_cell_has_is_told_before_it_is_sent(cell, tmp_path, toke
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])
 def test_a_cell_file_that_cannot_be_read_is_no_cell(tmp_path, text):
     (tmp_path / "cell.json").write_text(text)
+    with pytest.raises(Unreachable, match="No cell runs on"):
+        Client(data=tmp_path)
+
+
+def test_a_cell_that_is_starting_is_waited_for(cell, tmp_path, monkeypatch):
+    def comes(seconds):
+        (tmp_path / "cell.json").write_text(json.dumps({"pid": os.getpid(), "listen": cell.address, "kafka": ""}))
+
+    monkeypatch.setattr(cell_file.time, "sleep", comes)
+    with cell_file.announced(tmp_path), Client(data=tmp_path) as client:
+        assert client.server == f"http://{cell.address}"
+    (tmp_path / "cell.json").unlink()
+    with pytest.raises(Unreachable, match="No cell runs on"):
+        Client(data=tmp_path)
+
+
+def test_a_cell_whose_start_was_killed_is_not_waited_for(tmp_path):
+    (tmp_path / "starting").write_text(str(2**22 + 1))  # no process has such a number
     with pytest.raises(Unreachable, match="No cell runs on"):
         Client(data=tmp_path)
 
