@@ -24,8 +24,10 @@ def is_of_cell(answer: "PlainResponse | httpx2.Response") -> bool:
 
 def may_be_cut(answer: "PlainResponse | httpx2.Response") -> bool:
     """Whether a body that is no JSON may be the beginning of some."""
-    status_has_body = answer.status_code != 204 and not 300 <= answer.status_code < 400
-    return status_has_body and (is_of_cell(answer) or "json" in answer.headers.get("Content-Type", ""))
+    plain = (
+        answer.status_code != 204 and not 300 <= answer.status_code < 400 and "Content-Encoding" not in answer.headers
+    )
+    return plain and (is_of_cell(answer) or "json" in answer.headers.get("Content-Type", ""))
 
 
 def no_cell(answer: "PlainResponse | httpx2.Response", content: bytes = b"") -> Unreachable:
