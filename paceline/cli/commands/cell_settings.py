@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from events.nearest import meant
 from paceline.cli.commands.common import DECIDED_S, at_option, cell_option, examples, output_option, with_client
 from paceline.client.json_type import Json
 from paceline.output import Column, say, show, table
@@ -63,7 +64,7 @@ def set_(
 
     `paceline cell get` lists the settings with their meaning. A resource can't be removed, and keeps its unit.
     """
-    changes: Json = {name: _value(text) for name, text in _pairs(settings, "NAME=VALUE")}
+    changes: Json = {name: _value(text) for name, text in _known(_pairs(settings, "NAME=VALUE"))}
     kinds: list[Json] = [_kind(each) for each in resources]
     kinds += [{"name": name, "amount": _value(text)} for name, text in _pairs(licences, "--licence")]
     if kinds:
@@ -87,6 +88,20 @@ def _pairs(texts: tuple[str, ...], what: str) -> list[tuple[str, str]]:
             raise click.BadParameter(f"{name} is named twice", param_hint=what)
         pairs[name] = value
     return list(pairs.items())
+
+
+def _known(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs whose names are settings of a cell. Raises `BadParameter`."""
+    if not pairs:
+        return pairs
+    from events.spec.settings import descriptions
+
+    names = [name for name in descriptions() if name != "resources"]
+    for name, _ in pairs:
+        if name not in names:
+            near = meant(name, names) or "; `paceline cell get` lists them"
+            raise click.BadParameter(f"{name[:100]} is no setting of a cell{near}", param_hint="NAME=VALUE")
+    return pairs
 
 
 def _value(text: str) -> object:

@@ -10,6 +10,7 @@ import click
 from events.words import plural
 from paceline.cli.commands.common import complete
 from paceline.cli.commands.reasons import reason_for_jobs
+from paceline.cli.filter_types import Pair, States
 from paceline.output import note
 
 if TYPE_CHECKING:
@@ -30,9 +31,19 @@ def chosen_jobs(verb: str, affects_others: bool = False) -> Callable[[Callable[.
         @click.option("--pool", help="Instead of IDs: the jobs of this pool and of those below it.")
         @click.option("--owner", "owners", multiple=True, help="The jobs of this owner; repeatable, any of them.")
         @click.option(
-            "--label", "labels", multiple=True, metavar="KEY:VALUE", help="The jobs with this label; repeatable, all."
+            "--label",
+            "labels",
+            multiple=True,
+            type=Pair(),
+            metavar="KEY:VALUE",
+            help="The jobs with this label; repeatable, all.",
         )
-        @click.option("--state", help="The jobs in these states. [default: those that haven't ended]")
+        @click.option(
+            "--state",
+            type=States("job"),
+            metavar="STATES",
+            help="The jobs in these states. [default: those that haven't ended]",
+        )
         @click.option("--yes", is_flag=True, help="Don't ask before acting on the jobs that a filter matches.")
         @wraps(function)
         def command(

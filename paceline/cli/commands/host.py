@@ -26,6 +26,7 @@ from paceline.cli.commands.common import (
 from paceline.cli.commands.histories import show_history
 from paceline.cli.commands.top import host_top
 from paceline.cli.commands.watch import host_watch
+from paceline.cli.filter_types import Pair, States
 from paceline.cli.groups import CommandGroup
 from paceline.output import (
     Column,
@@ -78,9 +79,14 @@ def history(client: "Client", host_id: str, zone: str, form: str, shape: TableOp
         "paceline host list --columns host,abilities",
     ),
 )
-@click.option("--state", help="Only hosts in these states, such as UP,SILENT.")
+@click.option("--state", type=States("host"), metavar="STATES", help="Only hosts in these states, such as UP,SILENT.")
 @click.option(
-    "--attribute", "attributes", multiple=True, metavar="KEY:VALUE", help="Only hosts with this attribute; repeatable."
+    "--attribute",
+    "attributes",
+    multiple=True,
+    type=Pair(),
+    metavar="KEY:VALUE",
+    help="Only hosts with this attribute; repeatable.",
 )
 @click.option("--text", help="Only hosts with this in their id.")
 @paging_options("hosts", "all")

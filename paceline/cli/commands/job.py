@@ -37,6 +37,7 @@ from paceline.cli.commands.common import (
 from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT
 from paceline.cli.commands.job_explain import explain
 from paceline.cli.commands.job_views import print_history, print_job, print_runs, print_tasks, print_throttled
+from paceline.cli.filter_types import Pair, States
 from paceline.cli.groups import CommandGroup
 from paceline.cli.progress import wait_and_report
 from paceline.client.models import GOALS
@@ -102,10 +103,14 @@ def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | Non
         "paceline job list --order wait",
     ),
 )
-@click.option("--state", help="Only jobs in these states, such as PENDING,RUNNING.")
+@click.option(
+    "--state", type=States("job"), metavar="STATES", help="Only jobs in these states, such as PENDING,RUNNING."
+)
 @click.option("--pool", help="Only jobs of this pool and of those below it.", shell_complete=complete("pool"))
 @click.option("--owner", "owners", multiple=True, help="Only jobs of this owner; repeatable, any of them.")
-@click.option("--label", "labels", multiple=True, metavar="KEY:VALUE", help="Only jobs with this label; repeatable.")
+@click.option(
+    "--label", "labels", multiple=True, type=Pair(), metavar="KEY:VALUE", help="Only jobs with this label; repeatable."
+)
 @click.option("--text", help="Only jobs with this in their id or their command.")
 @click.option("--since", type=Since(), help="Only jobs submitted since then: 24h ago, or 2026-08-21T10:44:07Z.")
 @click.option("--order", type=click.Choice(("newest", "wait")), help="wait: only jobs that wait, the longest first.")
@@ -166,7 +171,9 @@ def get(client: "Client", job_id: str, zone: str, form: str) -> None:
 
 @job.command(epilog=examples("paceline job tasks tiles-1f0c", "paceline job tasks tiles-1f0c --state FAILED"))
 @ID
-@click.option("--state", help="Only tasks in these states, such as QUEUED,BACKOFF.")
+@click.option(
+    "--state", type=States("task"), metavar="STATES", help="Only tasks in these states, such as QUEUED,BACKOFF."
+)
 @click.option("--host", help="Only tasks on this host, or that were there last.", shell_complete=complete("host"))
 @click.option("--instances", metavar="RANGES", help="Only these instances, such as 0-99,200.")
 @paging_options("tasks", "all")

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 def spec(client: "Client", job_id: str, everything: bool, form: str) -> None:
     """Print the specification of a job as a file that `paceline job submit` and `job update` take.
 
-    Shows the newest version, with the current priority and all overrides.
+    Shows the newest version, with the current priority and all overrides. While neither differs from what was
+    submitted, submitting it finds this job; after an update or `job priority` it is another job and needs another id.
     """
     body = client.job(job_id, overrides=True).get("spec") or {}
     written = body if everything else without_defaults(body)

@@ -18,6 +18,7 @@ from paceline.cli.commands.common import (
     report_option,
     with_client,
 )
+from paceline.cli.filter_types import Pair, States
 from paceline.client.errors import PacelineError
 from paceline.client.models import BOOKMARK
 from paceline.output import Column, cores, gib, live, note, one_line, plain, say, table_lines, when
@@ -83,8 +84,15 @@ def watch_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete("job"))
 @click.option("--pool", help="Only jobs of this pool and of those below it.")
 @click.option("--owner", "owners", multiple=True, help="Only jobs of this owner; repeatable, any of them.")
-@click.option("--label", "labels", multiple=True, metavar="KEY:VALUE", help="Only jobs with this label; repeatable.")
-@click.option("--state", help="Only jobs in these states; of changes, only those by which a job comes into one.")
+@click.option(
+    "--label", "labels", multiple=True, type=Pair(), metavar="KEY:VALUE", help="Only jobs with this label; repeatable."
+)
+@click.option(
+    "--state",
+    type=States("job"),
+    metavar="STATES",
+    help="Only jobs in these states; of changes, only those by which a job comes into one.",
+)
 @watch_options
 @cell_option
 @with_client

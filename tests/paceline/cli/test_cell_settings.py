@@ -45,7 +45,7 @@ def test_what_names_nothing_or_the_same_twice_is_refused_before_it_is_sent(cell,
 def test_a_refusal_names_each_setting(cell, cli):
     errors = [{"pointer": "/preemption_dely", "message": "is not a known field; did you mean preemption_delay?"}]
     cell.problem("PATCH", "/v1/cell/settings", 422, "INVALID_SETTINGS", "the settings have problems", errors=errors)
-    code, _, err = cli("cell", "set", "preemption_dely=5s")
+    code, _, err = cli("cell", "set", "preemption_delay=5s")
     assert (code, "/preemption_dely: is not a known field; did you mean preemption_delay?" in err) == (1, True)
 
 

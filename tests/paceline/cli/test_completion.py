@@ -5,8 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from paceline.cli.filter_types import States
+from paceline.cli.main import cli
 from tests.paceline.fake import FakeCell
 
 BASH = """
@@ -72,3 +75,13 @@ def test_where_a_file_or_a_job_stands_names_come_first(cell: FakeCell, scripts: 
 def test_a_shell_hears_nothing_of_troubles(scripts: Path):
     assert completed(scripts, "job", "get", "a", PACELINE_SERVER="127.0.0.1:1") == []
     assert completed(scripts, "job", "get", "a", PACELINE_SERVER="no address", PACELINE_TOKEN="\u00fc") == []
+
+
+def test_states_are_completed_without_a_server_also_behind_a_comma():
+    def items(kind: str, incomplete: str) -> list[str]:
+        param = click.Option(["--state"])
+        return [each.value for each in States(kind).shell_complete(click.Context(cli), param, incomplete)]
+
+    assert items("job", "r") == ["RUNNING", "REJECTED"]
+    assert items("task", "RUNNING,BA") == ["RUNNING,BACKOFF"]
+    assert items("host", "SI") == ["SILENT"]

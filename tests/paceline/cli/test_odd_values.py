@@ -229,3 +229,22 @@ def test_a_shell_gets_only_words_and_doesn_t_wait(somebody: Stranger, monkeypatc
     somebody.says = partial(dripping, b"HTTP/1.1 200 OK\r\n", b"X: a\r\n", ended)
     assert complete_jobs(context, click.Argument(["x"]), "") == []
     ended.set()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("job list --state FOO", "FOO is no state of a job; there are SUBMITTED, PENDING"),
+        ("job tasks a --state RUNING", "did you mean RUNNING?"),
+        ("job stop --state running,RUNING", "did you mean RUNNING?"),
+        ("job watch --state RUNING", "did you mean RUNNING?"),
+        ("host list --state SILNT", "did you mean SILENT?"),
+        ("job list --label app", "write KEY:VALUE"),
+        ("job stop --label app", "write KEY:VALUE"),
+        ("cell set foo=3 --server 127.0.0.1:1", "foo is no setting of a cell"),
+        ("cell set preemtion_delay=3s --server 127.0.0.1:1", "did you mean preemption_delay?"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_told_as_one(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(words.split()) == 2
+    assert said in capsys.readouterr().err
