@@ -2,6 +2,7 @@
 the row says which was the last. So is a page of such jobs alone.
 """
 
+import threading
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -58,6 +59,7 @@ class JobTexts:
     def __init__(self) -> None:
         self._kept: dict[Key, bytes] = {}
         self._pages: dict[tuple[int, bool, str], RowsPage[ListedJob]] = {}
+        self._lock = threading.Lock()
 
     def page(self, connection: Connection, wanted: JobFilter, size: int, after: Place | None) -> RowsPage[ListedJob]:
         """Jobs in the order of the filter, those behind a place; None: from the first on."""
@@ -71,8 +73,7 @@ class JobTexts:
             found: RowsPage[Any] = first_of(rows_as_text(connection, query, values), size, itemgetter(WEIGHT))
             page = RowsPage(self._listed(connection, found.rows), found.more)
             if state and all(map(self._kept.__contains__, found.rows)):
-                self._pages[key] = page
-                _keep_newest(self._pages, KEPT_MAX // PAGE_MAX)
+                self._keep(self._pages, {key: page}, KEPT_MAX // PAGE_MAX)
         return page
 
     def _listed(self, connection: Connection, keys: Sequence[Any]) -> list[ListedJob]:
@@ -87,16 +88,16 @@ class JobTexts:
     def _rendered(self, connection: Connection, keys: Sequence[Key]) -> list[bytes]:
         numbers = [number for _, number, *_ in keys]
         texts = list(map(orjson.dumps, jobs_json(connection, job_rows(connection, numbers))))
-        for key, text in zip(keys, texts, strict=True):
-            if key[STATE] in _ENDED and len(text) <= TEXT_MAX:
-                self._kept[key] = text
-        _keep_newest(self._kept, KEPT_MAX)
+        pairs = zip(keys, texts, strict=True)
+        to_keep = {key: text for key, text in pairs if key[STATE] in _ENDED and len(text) <= TEXT_MAX}
+        self._keep(self._kept, to_keep, KEPT_MAX)
         return texts
 
-
-def _keep_newest(texts: dict[Any, Any], most: int) -> None:
-    while len(texts) > most:
-        texts.pop(next(iter(texts), None), None)
+    def _keep(self, texts: dict[Any, Any], new: dict[Any, Any], most: int) -> None:
+        with self._lock:
+            texts.update(new)
+            while len(texts) > most:
+                del texts[next(iter(texts))]
 
 
 def _keys(wanted: JobFilter, after: Place | None, most: int) -> tuple[str, list[Any]]:

@@ -2,7 +2,9 @@
 
 import json
 import random
+import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from events.codes import Outcome, TaskState
 from events.records.lifecycle import JobHeld
 from projections.queries.job_counts import JobCounts, wait_reasons
 from projections.queries.job_filter import JobFilter
+from projections.queries.job_list import JobTexts
 from tests.helpers.drawn import seeds
 from tests.helpers.written_cell import ended, held
 
@@ -205,3 +208,17 @@ def test_a_job_waits_from_when_a_task_is_queued_until_none_is(api):
 def test_a_wish_that_is_none_is_refused(api):
     for query in ("order=oldest", "since=yesterday", "label=k"):
         api.problem(api.client.get(f"/v1/jobs?{query}"), 422, "INVALID_REQUEST")
+
+
+def test_threads_that_keep_texts_at_the_same_time_dont_meet():
+    texts, kept = JobTexts(), dict[Any, Any]()
+    rest = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            keeps = [threads.submit(texts._keep, kept, {number: b""}, 3) for number in range(20_000)]
+            for each in keeps:
+                each.result()
+    finally:
+        sys.setswitchinterval(rest)
+    assert len(kept) == 3
