@@ -270,6 +270,28 @@ def test_an_interrupt_while_the_command_is_loaded_is_130_without_a_traceback(mon
     assert capsys.readouterr().err == "interrupted\n"
 
 
+def test_an_interrupt_while_the_command_is_loaded_ends_the_process_itself(monkeypatch):
+    """As an exception it would be lost where Python ignores those, and the command would go on."""
+    handlers = []
+
+    class Loading:
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        monkeypatch.setattr(sys, "argv", ["paceline", "--version"])
+        monkeypatch.setattr("paceline.cli.main", sys.modules["paceline.cli.main"])  # so that it is put back
+        monkeypatch.delitem(sys.modules, "paceline.cli.main")
+        monkeypatch.setattr(sys, "meta_path", [Loading(), *sys.meta_path])
+        with pytest.raises(SystemExit):
+            entry.main()
+        assert handlers[0] is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_the_command_is_the_guarded_entry():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"] == {
         "paceline": "paceline.__main__:main"
