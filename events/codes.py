@@ -462,6 +462,11 @@ def no_job(job_id: str) -> str:
     )
 
 
+def gone_job(job_id: str) -> str:
+    """The same of requests, which no log has."""
+    return f"there is no job {job_id[:140]}. It may have been deleted; see `paceline log tail --from-start`"
+
+
 def other_specification(job_id: str, over: bool) -> str:
     """What the submission of a job is answered with that is there with another specification, and is over or not."""
     way = f"`paceline job delete {job_id}` forgets it" if over else "`paceline job update FILE` changes it"

@@ -1,5 +1,6 @@
-"""Documents of a text in JSON: the items of a list, or the whole text. They are read in C; where their parts stand is
-looked up only for those that something is wrong with.
+"""Documents of a text in JSON: the items of a list, or the objects that follow each other (JSON lines).
+
+They are read in C; where their parts stand is looked up only for those that something is wrong with.
 """
 
 import json
@@ -34,12 +35,14 @@ def _documents(name: str, text: str) -> Iterator[Document]:
 
 
 def _items(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, Any]]:
-    """The values of a list, or the value of the text, and where each begins and ends."""
+    """The values of a list, or those that follow each other, and where each begins and ends."""
     at = _skip(text, 0)
     if text[at] == "{":
-        value, end = decoder.raw_decode(text, at)
-        yield at, end, value
-        at = end - 1
+        while text.startswith("{", at):
+            value, end = decoder.raw_decode(text, at)
+            yield at, end, value
+            at = _skip(text, end)
+        at -= 1
     else:
         at = yield from _listed(text, at, decoder)
     if _skip(text, at + 1) != len(text):

@@ -18,6 +18,8 @@ NEVER = "never"
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([KMGT]?)(i?b?)", re.IGNORECASE)
 
+_BEYOND = re.compile(r"[0-9.]+ ?[PEZY]i?B")
+
 
 def _whole(number: str, factor: int, what: str) -> int:
     value = Decimal(number) * factor
@@ -46,6 +48,8 @@ def _parser(units: dict[str, int], bare: int | None, what: str) -> Callable[[Any
             factor = (units.get(match[2]) or (bare if not match[2] else None)) if match else None
             if match and factor:
                 return _whole(match[1], factor, what)
+        if "MiB" in units and _BEYOND.fullmatch(str(value)):
+            raise PydanticCustomError("quantity", "{what}", {"what": "is too large: the largest unit is TiB"})
         raise PydanticCustomError("quantity", "{what}", {"what": what + _size_meant(value, units)})
 
     return parse

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from events.json_documents import read_json
 from events.nearest import meant
+from events.words import plural
 from events.yaml_documents import Document, Fault, parse
 from paceline.client.api_requests import new_id
 from paceline.client.errors import Faults
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # a cell checks most jobs, without the half of a command's ti
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
 _STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[\]}])')
+FAULTS_SHOWN = 20
+"""The most mistakes in files that are told one by one."""
 FILE_BYTES_MAX = 64 * 1024 * 1024
 
 M = TypeVar("M", bound="BaseModel")
@@ -109,7 +112,10 @@ def _checked_jobs(
     from events.spec.job import JobSpec
 
     for each in jobs:
-        _checked(each.document, each.document.value, JobSpec, faults)
+        if "path" in each.document.value and "pool" not in each.document.value:
+            faults.append(each.document.fault("", "looks like a pool: define it by `paceline pool apply`"))
+        else:
+            _checked(each.document, each.document.value, JobSpec, faults)
     if faults and pools is not None:
         faults += _unknown_pools([each.document for each in jobs], set(pools()))
     return _raise_faults(faults, jobs, "job", sources)
@@ -165,7 +171,9 @@ def _raise_faults(faults: list[Fault], documents: list[Any], what: str, sources:
     if faults:
         files = list(dict.fromkeys(fault.file for fault in faults))
         faults.sort(key=lambda fault: (files.index(fault.file), fault.line, fault.column))
-        raise Faults([str(fault) for fault in faults])
+        rest = len(faults) - FAULTS_SHOWN
+        more = [f"and {plural(rest, 'more mistake')}"] if rest > 0 else []
+        raise Faults([*map(str, faults[:FAULTS_SHOWN]), *more])
     return documents
 
 

@@ -10,6 +10,8 @@ ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 _HOST = re.compile(
     r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?|\[[0-9A-Fa-f:.]+(%25?[A-Za-z0-9._-]+)?\]"
 )
+PORT = 7117
+"""The port of the API, where a server is named without one; that of `paceline.services.processes`."""
 _PORT = re.compile(r"[0-9]{1,5}")
 _NAMED = {"jobs": "job", "hosts": "host", "secrets": "secret"}
 
@@ -44,7 +46,7 @@ def _shown(text: str) -> str:
 
 
 def server_url(address: str) -> str:
-    """The URL of a server that is named by HOST:PORT, or by a URL. Raises `InvalidValue`."""
+    """The URL of a server that is named by HOST, HOST:PORT or a URL. Raises `InvalidValue`."""
     url = address if "://" in address else f"http://{address}"
     scheme, _, rest = url.partition("://")
     place = rest.partition("/")[0]
@@ -55,7 +57,7 @@ def server_url(address: str) -> str:
             f"{_shown(address)} is no address of a server: write HOST:PORT, such as 127.0.0.1:7117 or [::1]:7117, or a "
             "URL, such as https://cell.example.org"
         )
-    return url
+    return url if colon or "://" in address or rest != place else f"{url}:{PORT}"
 
 
 def _whole(url: str) -> bool:

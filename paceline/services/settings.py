@@ -347,11 +347,18 @@ def _full(path: Path | str) -> Path:
     return Path(path).expanduser().absolute()
 
 
+def _bare(text: str) -> bool:
+    """Whether a text is the name or the address of a host without a port."""
+    return re.fullmatch(r"[A-Za-z0-9.-]+", text) is not None
+
+
 def _message(detail: Any) -> str:
     """A problem in the words of who set it."""
     names = [str(part) for part in detail["loc"]]
     variable = "PACELINE_" + "__".join(names).upper()
     where = f"setting {'.'.join(names)} (flag, {variable} or file)"
+    if detail["type"] == "string_pattern_mismatch" and names[-1] == "listen":
+        return f"{where}: write HOST:PORT, such as {detail['input'] if _bare(detail['input']) else '127.0.0.1'}:7117"
     if detail["type"] != "extra_forbidden":
         return f"{where}: {detail['msg']}, not {detail['input']!r}"
     fields = list((TABLES.get(names[0], Settings) if names[1:] else Settings).model_fields)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from events.codes import Code, no_job
+from events.codes import Code, gone_job
 from paceline.client.models import Job
 from projections.api.context import Context
 from projections.api.problems import Problem
@@ -23,7 +23,7 @@ def find_job(connection: Connection, job_id: str) -> JobRow:
     """The row of a job. Raises a problem where there is none."""
     row = entities.job_row(connection, job_id)
     if row is None:
-        raise Problem(404, Code.NOT_FOUND, no_job(job_id))
+        raise Problem(404, Code.NOT_FOUND, gone_job(job_id))
     return row
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -298,3 +299,32 @@ def test_who_forgets_the_quotes_is_told(tmp_path):
         "job.yaml:2:19: /command/2: must be a valid string; put it in quotes",
         "job.yaml:3:7: /env/A: must be a valid string; put it in quotes",
     ]
+
+
+def test_objects_that_follow_each_other_are_jobs_as_those_of_a_list_are(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.json"
+    path.write_text("".join(f'{{"job_id": "{each}", "pool": "/a", "command": ["true"]}}\n' for each in "ab"))
+    assert [(each.job_id, each.place()) for each in read_jobs([str(path)])] == [("a", f"{path}:1"), ("b", f"{path}:2")]
+
+
+def test_of_many_mistakes_the_first_are_told_and_how_many_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("- {pool: /a, comand: [a], job_id: x, command: [a]}\n" * 25)
+    with pytest.raises(Faults) as told:
+        read_jobs([str(path)])
+    assert len(told.value.lines) == 21
+    assert "more mistakes" in told.value.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{path: /maps, share: 2}", "looks like a pool: define it by `paceline pool apply`"),
+        ("{pool: /a, command: [a], resources: {memory: 9999999999PiB}}", "is too large: the largest unit is TiB"),
+    ],
+)
+def test_what_is_meant_otherwise_is_told(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(Faults, match=said):
+        read_jobs([str(path)])

@@ -1,8 +1,10 @@
 """`paceline job submit`: the jobs of files are checked by the cell together, and submitted in one request."""
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -35,6 +37,9 @@ class Submit(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Writes the state that a bare `--wait` means."""
+        for option, value in pairwise(args):
+            if option == "--wait" and value in GOALS and not os.path.exists(value):
+                raise click.UsageError(f"write --wait={value}, with an equals sign", ctx)
         return super().parse_args(ctx, ["--wait=ended" if arg == "--wait" else arg for arg in args])
 
 
@@ -63,8 +68,8 @@ def submit(
     """Submit the jobs in files, folders or standard input (-).
 
     All jobs are checked by the cell before any is submitted: where one is refused, none is. A file may hold many jobs:
-    YAML documents, or a list. A job without a `job_id` gets an id derived from its file name; a job with one may be
-    submitted again without harm.
+    YAML documents, a list, or JSON lines. A job without a `job_id` gets an id derived from its file name; a job with
+    one may be submitted again without harm.
 
     With --dry-run the machines of the cell decide about the jobs on a copy of their state.
     """

@@ -171,7 +171,7 @@ def print_explanation(body: "Explanation", zone: str) -> None:
         if index:
             say(f"  also {cause['code']}  {timed(cause['message'], zone)}")
         for name, value in _details(cause, zone):
-            say(f"  {name:<8} {value}")
+            say(f"  {name:<10}  {value}")
     _print_winner(body)
 
 
@@ -200,7 +200,7 @@ def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
         ("since", when(cause.get("since"), zone)),
         ("pool", cause.get("pool") or "-"),
         ("asked", _amounts(cause.get("asked"))),
-        ("held", _amounts(cause.get("allocated"))),
+        ("pool holds", _amounts(cause.get("allocated"))),
         ("may use", _amounts(cause.get("entitlement"))),
         ("limit", _amounts(cause.get("limit"))),
         ("reserved", _amounts(cause.get("reserved"))),

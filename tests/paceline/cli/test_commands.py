@@ -195,21 +195,21 @@ def test_why_a_job_waits(cli, cell):
     assert cli("job", "explain", "a") == (0, """\
 job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
   who can act: nobody, wait
-  since    3m12s ago
-  pool     /maps
-  asked    cpu 0.5
-  held     cpu 3.9
-  may use  cpu 4
-  ahead    7 tasks of 2 jobs
-  hosts    h1
-  order    7
-  until    now
-  round    entitlement 12
+  since       3m12s ago
+  pool        /maps
+  asked       cpu 0.5
+  pool holds  cpu 3.9
+  may use     cpu 4
+  ahead       7 tasks of 2 jobs
+  hosts       h1
+  order       7
+  until       now
+  round       entitlement 12
   also NO_HOST_FITS  1 task finds no room
-  hosts    412 looked at: 400 lack cpu, 12 are silent
-  nearest  h17 short of cpu 0.1
-  missing  3-5
-  round    placement 40
+  hosts       412 looked at: 400 lack cpu, 12 are silent
+  nearest     h17 short of cpu 0.1
+  missing     3-5
+  round       placement 40
 """, "")  # fmt: skip
 
 

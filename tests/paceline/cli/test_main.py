@@ -15,6 +15,7 @@ import paceline
 from events.log.port import LogFault, LogGap, LogUnavailable
 from paceline import __main__ as entry
 from paceline.cli import main
+from paceline.client.checked_values import server_url
 from tests.helpers import ROOT
 from tests.paceline.cli.test_odd_values import commands
 from tests.paceline.fake import job
@@ -24,10 +25,7 @@ HEAVY = (
     "pydantic_settings", "rich", "rocksdict", "ruamel", "sqlalchemy", "uvicorn",
 )  # fmt: skip
 
-NO_JOB = (
-    "there is no job x (it may be deleted); `paceline job list` lists jobs, the log keeps the history of all: "
-    "`paceline log tail --from-start`"
-)
+NO_JOB = "there is no job x. It may have been deleted; see `paceline log tail --from-start`"
 
 
 def test_the_version_is_that_of_the_package():
@@ -165,6 +163,18 @@ def test_what_is_no_address_of_a_server_is_2(cli, cell, address):
     assert code == 2
     assert err.startswith(f"paceline: '{address}' is no address of a server: write HOST:PORT, such as ")
     assert cell.asked == []
+
+
+def test_addresses_without_a_port_are_told_or_taken(cli, tmp_path):
+    assert server_url("10.0.0.1") == "http://10.0.0.1:7117"
+    assert server_url("https://cell.example.org") == "https://cell.example.org"
+    code, _, err = cli("up", "--listen", "10.0.0.1", "--data", str(tmp_path / "data"))
+    assert (code, "write HOST:PORT, such as 10.0.0.1:7117" in err) == (2, True)
+
+
+def test_a_state_behind_wait_is_told_how_it_is_written(cli):
+    code, _, err = cli("job", "submit", "f.yaml", "--wait", "running")
+    assert (code, "write --wait=running" in err) == (2, True)
 
 
 def test_a_server_is_named_by_its_address_or_by_a_url(cli, cell):
