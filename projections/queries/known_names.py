@@ -9,6 +9,9 @@ from events.pool_paths import ROOT
 from projections.queries.job_filter import subtree
 from projections.views import tables
 
+PREFIX, ALIKE_MAX = 2, 1000
+"""There may be very many jobs: these many of those that begin with the same characters are looked at."""
+
 
 def unknown_pool(connections: Iterable[Connection], path: str) -> str:
     """A sentence about a pool in a filter that isn't there; empty: it is there, or jobs of it are kept, in one of these
@@ -51,12 +54,15 @@ def unknown_host(connections: Iterable[Connection], host_id: str) -> str:
 
 
 def unknown_job(connections: Iterable[Connection], job_id: str) -> str:
-    """A sentence about a job in a filter of volumes that isn't known; empty: it is, or has volumes and is deleted."""
+    """A sentence about a job in a filter that isn't known; empty: it is, or has volumes and is deleted."""
     cells = list(connections)
     jobs, owners = tables.jobs.c.job_id, tables.volumes.c.job_id
     for connection in cells:
         for column in (jobs, owners):
             if connection.execute(select(column).where(column == job_id).limit(1)).first() is not None:
                 return ""
-    near = {each for connection in cells for each in connection.execute(select(owners).distinct()).scalars()}
-    return f"there is no job {job_id[:140]}{meant(job_id, near)}"
+    begin = job_id[:PREFIX]
+    alike = select(jobs).where(jobs.between(begin, f"{begin}\U0010ffff")).limit(ALIKE_MAX)
+    queries = (select(owners).distinct(), alike)
+    near = {each for connection in cells for query in queries for each in connection.execute(query).scalars()}
+    return f"there is no job {job_id[:140]}{meant(job_id, sorted(near))}"

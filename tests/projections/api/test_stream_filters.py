@@ -230,6 +230,8 @@ def test_a_job_and_a_host_that_aren_t_there_are_no_filters_of_what_comes(told):
     for query in ("job=nope", "host=h3", "host=h3&from=now"):
         told.problem(told.client.get(f"/v1/events?{query}"), 422, "NOT_FOUND")
     assert heard(told, "job=nope") == []
+    body = told.problem(told.client.get("/v1/events?job=tile"), 422, "NOT_FOUND")
+    assert body["detail"] == "there is no job tile; did you mean tiles?"
 
 
 def test_an_unfiltered_stream_asks_for_no_rows_of_jobs(told, monkeypatch):
