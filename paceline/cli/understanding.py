@@ -31,7 +31,7 @@ def understood(ctx: click.Context) -> Iterator[None]:
         raise
     except UNFORESEEN as error:
         client: Client | None = ctx.meta.get(_CLIENT)
-        stranger = client and client.stranger()
+        stranger = client and client.stranger
         if not stranger:
             raise
         raise stranger from error

@@ -149,6 +149,7 @@ class Requests:
         """Notes who has answered."""
         self._of_stranger = None if is_of_cell(response) else (response, content)
 
+    @property
     def stranger(self) -> Unreachable | None:
         """Why the last answer can't be understood, where nothing in it says that it is of a cell."""
         return None if self._of_stranger is None else no_cell(*self._of_stranger)

@@ -108,7 +108,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.guards = guards
-    app.include_router(system.probes(), dependencies=[Depends(known_parameters)], responses=PROBLEMS)
+    app.include_router(system.probes(), responses=PROBLEMS)
     app.include_router(problem_pages.routes(), dependencies=[Depends(known_parameters)])
     for part in (
         jobs,

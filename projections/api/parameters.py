@@ -1,9 +1,10 @@
 """Parameters of queries: one that a route doesn't know is an error, not a filter that does nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from difflib import get_close_matches
+from typing import Any
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
@@ -20,6 +21,20 @@ async def known_parameters(request: Request) -> None:
     """
     if request.scope["query_string"]:
         must_be_known(request)
+
+
+class KnownParameters(APIRoute):
+    """A route that checks as `known_parameters` does; as a dependency it took a quarter of a short answer."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Makes the handler of the route, as `APIRoute` has it."""
+        plain = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            await known_parameters(request)
+            return await plain(request)
+
+        return handler
 
 
 def must_be_known(request: Request) -> None:

@@ -15,6 +15,7 @@ from paceline.client.operation_models import RoundRecord, RoundReplay
 from paceline.client.page_models import QuarantinePage
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.log_loss import must_be_whole
+from projections.api.parameters import KnownParameters
 from projections.api.problems import ANSWERED, Problem, not_found
 from projections.queries import entities, operations
 from projections.queries.resources import kinds_json, kinds_of
@@ -120,7 +121,7 @@ def _rounds(router: APIRouter, context: Context) -> None:
 
 def probes() -> APIRouter:
     """The routes about this process, whatever cells it serves."""
-    router = APIRouter(tags=["cell"])
+    router = APIRouter(tags=["cell"], route_class=KnownParameters)
 
     @router.get("/livez")
     async def livez() -> Response:
