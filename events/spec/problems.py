@@ -29,7 +29,7 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
     details = error.errors(include_url=False)
     misspelt = {(*place, name) for place, name in (_meant(model or JobSpec, each) for each in details) if name}
     return [
-        (_pointer(each["loc"]), _message(model or JobSpec, each))
+        (_pointer(each["loc"]), message_of(model or JobSpec, each))
         for each in details
         if each["loc"] not in misspelt or not _is_left_out(model or JobSpec, each)
     ]
@@ -54,7 +54,8 @@ def _pointer(loc: tuple[int | str, ...]) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def _message(model: type[BaseModel], detail: Any) -> str:
+def message_of(model: type[BaseModel], detail: Any) -> str:
+    """What is wrong, by pydantic's details, with a value of a model."""
     if detail["type"] == "model_type":
         return f"must be a mapping, such as {{{_names_at(model, detail['loc'])[0]}: ...}}"
     if detail["type"] == "list_type" and isinstance(detail["input"], str):

@@ -139,7 +139,7 @@ class Challenge:
         if hmac.compare_digest(status.encode(), proof(self._token, self._nonce, claimed).encode()):
             where = ":".join(claimed.split()[:2])
             raise NotProven(f"it forwards to {where}, which has the token: name that address")
-        raise OtherToken("it doesn't have the token")
+        raise OtherToken("it has another token; is the one given here that of the cell?")
 
 
 def _boot_id() -> str:

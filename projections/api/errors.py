@@ -6,10 +6,12 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from events.codes import Code
 from events.log.port import AppendUnknown, LogError, LogUnavailable
+from events.spec.problems import message_of
 from projections.api.problems import Problem
 from projections.views.reader import ViewsAway
 
@@ -24,6 +26,13 @@ _CODES = {
 def _pointer(loc: Sequence[Any]) -> str:
     """Into the body; /query/name and the like for what stands elsewhere."""
     return "".join(f"/{part}" for part in (loc[1:] if loc[0] == "body" else loc))
+
+
+def _model(request: Request) -> type[BaseModel]:
+    """What the body of a request is read as."""
+    field = request.scope["route"].body_field
+    kind = field.field_info.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else BaseModel
 
 
 def log_problem(error: LogError) -> Problem:
@@ -50,8 +59,11 @@ def install(app: FastAPI) -> None:
         return Problem(error.status_code, code, detail, headers=error.headers).response()
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        faults = [(_pointer(each["loc"]), str(each["msg"])) for each in error.errors()]
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        model = _model(request)
+        faults = [
+            (_pointer(each["loc"]), message_of(model, {**each, "loc": each["loc"][1:]})) for each in error.errors()
+        ]
         if any(each["type"] == "json_invalid" for each in error.errors()):
             return Problem(400, "NOT_JSON", "the body is no JSON", faults).response()
         return Problem(422, "INVALID_REQUEST", "the request has fields that can't be read", faults).response()

@@ -42,7 +42,7 @@ def test_who_has_the_token_proves_it_in_pieces_of_any_size() -> None:
 @pytest.mark.parametrize(
     ("server", "token", "why"),
     [
-        (HERE, "another", "doesn't have the token"),
+        (HERE, "another", "it has another token"),
         (("192.0.2.2", 7117), TOKEN, r"forwards to 192\.0\.2\.2:7117"),
         (("192.0.2.1", 7118), TOKEN, r"forwards to 192\.0\.2\.1:7118"),
     ],

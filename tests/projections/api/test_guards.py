@@ -65,3 +65,12 @@ def test_a_body_is_bounded_with_a_length_and_without(client, path, most):
         assert (answer.status_code, answer.json()["code"]) == (413, "TOO_LARGE")
     answer = client.post(path, content=b" " * most, headers=headers)
     assert answer.status_code != 413, "that much may be sent"
+
+
+def test_what_is_wrong_with_a_command_or_a_query_is_told_in_words(api):
+    api.cell.accept("a", instances=1)
+    api.fold()
+    body = api.problem(api.client.post("/v1/jobs/a/stops", json={"reson": "x"}), 422, "INVALID_REQUEST")
+    assert body["errors"] == [{"pointer": "/reson", "message": "is not a known field; did you mean reason?"}]
+    body = api.problem(api.client.get("/v1/jobs?page_size=0"), 422, "INVALID_REQUEST")
+    assert body["errors"] == [{"pointer": "/query/page_size", "message": "must be greater than or equal to 1"}]
