@@ -55,7 +55,7 @@ def _pointer(loc: tuple[int | str, ...]) -> str:
 
 
 def message_of(model: type[BaseModel], detail: Any) -> str:
-    """What is wrong, by pydantic's details, with a value of a model."""
+    """Says what is wrong with a value of a model, by pydantic's details."""
     if detail["type"] == "model_type":
         return f"must be a mapping, such as {{{_names_at(model, detail['loc'])[0]}: ...}}"
     if detail["type"] == "list_type" and isinstance(detail["input"], str):

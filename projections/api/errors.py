@@ -29,7 +29,7 @@ def _pointer(loc: Sequence[Any]) -> str:
 
 
 def _model(request: Request) -> type[BaseModel]:
-    """What the body of a request is read as."""
+    """Finds what the body of a request is read as."""
     field = request.scope["route"].body_field
     kind = field.field_info.annotation if field else None
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else BaseModel
