@@ -42,6 +42,7 @@ BLOCK = re.compile(r"((?:<!-- (?:until|ends): [^\n]* -->\n)*)```(console|pycon)\
 VOLATILE = (
     (r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?)?", "TIME"),
     (r"\b\d\d:\d\d:\d\d(\.\d+)?Z?", "TIME"),
+    (r"\b(\d+:\d+,)+\d+:\d+\b", "CURSOR"),
     (r"\b(\d+(\.\d+)?(ms|s|m|h|d))+\b", "SPAN"),
     (r"\b\d+(\.\d+)? (ms|s|seconds?|minutes?)\b", "SPAN"),
     (r"\b[0-9a-f]{8,}\b", "HEX"),
