@@ -20,7 +20,7 @@ from paceline.client.batch_models import BatchedJob, JobBatch
 from projections.api.batch_checks import Accepted, BatchItem, check_batch, half_characters, id_of, states_of
 from projections.api.context import Context, Wait, of_cell
 from projections.api.image_tags import digests_of, tag_of
-from projections.api.job_plans import Find
+from projections.api.job_plans import Find, finds
 from projections.api.job_specs import UNSETTLED
 from projections.api.problems import Problem
 from projections.api.secrets import Pins
@@ -56,11 +56,7 @@ class Share(NamedTuple):
 
 def routes(context: Context) -> APIRouter:
     """The route /v1/job-batches of a cell."""
-
-    async def here(body: Any) -> Context:
-        return context
-
-    return routes_over(lambda request: here)
+    return routes_over(finds(context))
 
 
 def routes_over(finder: Callable[[Request], Find]) -> APIRouter:

@@ -28,13 +28,18 @@ class JobsToPlan(BaseModel):
     jobs: Annotated[list[JobSpec], Field(min_length=1, max_length=PLANNED_MAX)]
 
 
-def routes(context: Context) -> APIRouter:
-    """The route /v1/job-plans of a cell."""
+def finds(context: Context) -> Callable[[Request], Find]:
+    """Finds this cell for every job."""
 
     async def here(body: Any) -> Context:
         return context
 
-    return routes_over(lambda request: here)
+    return lambda request: here
+
+
+def routes(context: Context) -> APIRouter:
+    """The route /v1/job-plans of a cell."""
+    return routes_over(finds(context))
 
 
 def routes_over(finder: Callable[[Request], Find]) -> APIRouter:

@@ -12,7 +12,6 @@ from events.codes import Code, RunCause
 from events.quantities import write_amounts, write_milli
 from events.records.parts import Actor
 from events.resources import REVOCABLE, Amounts, Kinds, Unit, in_order
-from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host, HostLoad, HostTaint, Shrinkage, Suspicion, Volume
@@ -21,7 +20,7 @@ from paceline.client.models import ActorName, HistoryEntry, Job
 from paceline.client.models import Reason as Headline
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
-from projections.queries.job_entries import newest_first, oldest_first
+from projections.queries.job_entries import entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
@@ -151,23 +150,11 @@ def history_page(
     entries = (newest_first if newest else oldest_first)(connection, job_id, after)
     details = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
     page = first_of(details, size, lambda each: len(to_json(each[1])))
-    items: list[HistoryEntry] = []
     units = kinds_of(connection).units
+    items: list[HistoryEntry] = []
     for entry, detail in page.rows:
-        topic, actor, fields = ALL[entry.topic], _actor(detail), _in_units(detail, units)
-        items.append(
-            {
-                "position": f"{topic.name}:{entry.offset}",
-                "at": at(entry.at_ms),
-                "machine": topic.machine,
-                "round": entry.round if topic.machine else None,
-                "index": entry.place if topic.machine else None,
-                "event": entry.event,
-                "actor": actor,
-                "text": text_of(line_of(entry.event, fields)),
-                "detail": fields,
-            }
-        )
+        actor, fields = _actor(detail), _in_units(detail, units)
+        items.append(entry_json(entry, actor, text_of(line_of(entry.event, fields)), fields))
     return Page(items, list(page.rows[-1][0][:5]) if page.more else None)
 
 

@@ -4,6 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection
 
+from events.topics import ALL
+from paceline.client.json_type import Json
+from paceline.client.models import ActorName, HistoryEntry
+from projections.record_json import at
 from projections.views.job_records import JobEntry, entries_in
 from projections.views.reader import rows_as_text
 
@@ -16,15 +20,31 @@ Key = tuple[int, ...]
 """The order of a history: at_ms, depth, topic, offset, place."""
 
 
+def entry_json(entry: JobEntry, actor: ActorName | None, text: str, detail: Json) -> HistoryEntry:
+    """An entry as answers have it."""
+    topic = ALL[entry.topic]
+    return {
+        "position": f"{topic.name}:{entry.offset}",
+        "at": at(entry.at_ms),
+        "machine": topic.machine,
+        "round": entry.round if topic.machine else None,
+        "index": entry.place if topic.machine else None,
+        "event": entry.event,
+        "actor": actor,
+        "text": text,
+        "detail": detail,
+    }
+
+
 def oldest_first(connection: Connection, job_id: str, after: Sequence[int] | None = None) -> Iterator[JobEntry]:
     """The entries of a job, those after a key."""
     begin = tuple(after or ())
     spans = list(rows_as_text(connection, _OLDEST, (job_id, begin[0] if begin else 0)))
     held: list[JobEntry] = []
-    for at, (number, _) in enumerate(spans):
+    for index, (number, _) in enumerate(spans):
         held += [entry for entry in _of_row(connection, job_id, number) if entry[:5] > begin]
         held.sort(reverse=True)
-        limit = spans[at + 1][1] if at + 1 < len(spans) else _END_MS
+        limit = spans[index + 1][1] if index + 1 < len(spans) else _END_MS
         while held and held[-1].at_ms < limit:  # no later row has an entry before this one
             yield held.pop()
 
@@ -34,10 +54,10 @@ def newest_first(connection: Connection, job_id: str, before: Sequence[int] | No
     end = tuple(before or (_END_MS,))
     spans = list(rows_as_text(connection, _NEWEST, (job_id, end[0])))
     held: list[JobEntry] = []
-    for at, (number, _) in enumerate(spans):
+    for index, (number, _) in enumerate(spans):
         held += [entry for entry in _of_row(connection, job_id, number) if entry[:5] < end]
         held.sort()
-        limit = spans[at + 1][1] if at + 1 < len(spans) else -1
+        limit = spans[index + 1][1] if index + 1 < len(spans) else -1
         while held and held[-1].at_ms > limit:
             yield held.pop()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Column, Connection, select
 
 from events.nearest import meant
 from events.pool_paths import ROOT
@@ -41,14 +41,17 @@ def _has_pool(connection: Connection, path: str) -> bool:
     return False
 
 
+def _is_there(connections: Iterable[Connection], columns: Iterable[Column[str]], name: str) -> bool:
+    queries = [select(column).where(column == name).limit(1) for column in columns]
+    return any(connection.execute(query).first() is not None for connection in connections for query in queries)
+
+
 def unknown_host(connections: Iterable[Connection], host_id: str) -> str:
     """A sentence about a host in a filter that isn't known; empty: it is known, or tasks were ordered there."""
     cells = list(connections)
     hosts, names = tables.hosts.c.host_id, tables.host_names.c.host_id
-    for connection in cells:
-        for column in (hosts, names):
-            if connection.execute(select(column).where(column == host_id).limit(1)).first() is not None:
-                return ""
+    if _is_there(cells, (hosts, names), host_id):
+        return ""
     near = meant(host_id, {each for connection in cells for each in connection.execute(select(hosts)).scalars()})
     return f"there is no host {host_id[:140]}{near}"
 
@@ -57,10 +60,8 @@ def unknown_job(connections: Iterable[Connection], job_id: str) -> str:
     """A sentence about a job in a filter that isn't known; empty: it is, or has volumes and is deleted."""
     cells = list(connections)
     jobs, owners = tables.jobs.c.job_id, tables.volumes.c.job_id
-    for connection in cells:
-        for column in (jobs, owners):
-            if connection.execute(select(column).where(column == job_id).limit(1)).first() is not None:
-                return ""
+    if _is_there(cells, (jobs, owners), job_id):
+        return ""
     begin = job_id[:PREFIX]
     alike = select(jobs).where(jobs.between(begin, f"{begin}\U0010ffff")).limit(ALIKE_MAX)
     queries = (select(owners).distinct(), alike)

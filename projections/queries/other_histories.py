@@ -14,16 +14,16 @@ from events.records.base import Event
 from events.records.hosts import HostOffered
 from events.records.placement import HostAnswered
 from events.resources import Kinds, Unit, in_order
-from events.topics import ALL, HOSTS, RANK
+from events.topics import HOSTS, RANK
 from paceline.client.json_type import Json
 from paceline.client.models import ActorName, HistoryEntry
-from projections.queries.job_entries import newest_first, oldest_first
+from projections.queries.job_entries import entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, first_of
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
 from projections.queries.story import line_of
 from projections.queries.story_parts import text_of
-from projections.record_json import at, brief
+from projections.record_json import brief
 from projections.views.job_records import JobEntry
 from projections.views.rows import to_json
 
@@ -66,18 +66,7 @@ def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> 
     else:
         detail = dict(entry.said or {})
         actor, text = detail.pop("actor", None), _of_pool(detail, kinds)
-    topic = ALL[entry.topic]
-    return {
-        "position": f"{topic.name}:{entry.offset}",
-        "at": at(entry.at_ms),
-        "machine": topic.machine,
-        "round": entry.round if topic.machine else None,
-        "index": entry.place if topic.machine else None,
-        "event": entry.event,
-        "actor": actor,
-        "text": text,
-        "detail": detail,
-    }
+    return entry_json(entry, actor, text, detail)
 
 
 def _of_pool(detail: Json, kinds: Kinds) -> str:

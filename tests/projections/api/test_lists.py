@@ -1,20 +1,17 @@
 """Lists of jobs, hosts, pools and tasks: how they are filtered, ordered and paged, by whatever way one asks."""
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain, pairwise
 
 import pytest
-import uvicorn
 
 from paceline.cli.main import run
 from paceline.client.client import Client
 from projections.queries.host_list import HostFilter, host_rows
 from projections.ui.app import add_ui
 from tests.helpers.written_cell import ended, ordered
-from tests.projections.conftest import TOKEN, Api
+from tests.paceline.fake import served
+from tests.projections.conftest import TOKEN
 
 
 def ids(body, name, key):
@@ -135,21 +132,6 @@ def test_names_are_found_by_how_they_begin(api):
     api.problem(api.client.get("/v1/names?kind=dog"), 422, "INVALID_REQUEST")
 
 
-@contextmanager
-def served(api: Api) -> Iterator[str]:
-    """The address at which the API of a cell listens."""
-    server = uvicorn.Server(uvicorn.Config(api.app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
-    socket = server.config.bind_socket()
-    socket.listen()  # who comes before the server does waits
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{socket.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture
 def full(api):
     """A cell of a hundred jobs, a fifth of them of ann, of hosts, pools and tasks."""
@@ -231,7 +213,7 @@ def test_page_command_iterator_and_api_list_the_same_at_one_position(full, capsy
 
     told = api.client.get("/ui/jobs?pool=/p1x").text
     assert "There is no pool /p1x; did you mean /p1" in told
-    with served(api) as address:
+    with served(api.app) as address:
         monkeypatch.setenv("PACELINE_SERVER", address)
         monkeypatch.setenv("PACELINE_TOKEN", TOKEN)
 
