@@ -59,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     ended_jobs_max: Count = 1_000_000
     exec: bool = True
     slack: bool = False
+    drain_force: bool = False
     resources: tuple[KindRow, ...] = ()
     """All kinds that were ever added, in that order."""
 

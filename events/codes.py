@@ -89,6 +89,37 @@ class RunCause(Number):
     """It is revocable, and its host needs what it was lent."""
 
 
+class Stage(Number):
+    """The stages of the maintenance of a host, which HostMaintenanceChanged says."""
+
+    UP = 0
+    CORDONED = 1
+    """New tasks are kept away, except those that are bound there."""
+    DRAINING = 2
+    """Services leave as budgets allow, batch tasks end by themselves."""
+    DRAINING_BATCH = 3
+    """Preemptible batch tasks leave as well."""
+    FORCING = 4
+    """All that is left is ended, whatever budgets say."""
+    DRAINED = 5
+    """Nothing runs there, and nothing is started there."""
+    CHECKING = 6
+    """The work is done; it takes tasks when it is found well."""
+
+
+class Step(Number):
+    """Where a host is in its campaign (HostMaintenanceChanged.step)."""
+
+    NONE = 0
+    PENDING = 1
+    DRAIN = 2
+    WORK = 3
+    CHECK = 4
+    DONE = 5
+    FAILED = 6
+    SKIPPED = 7
+
+
 class Counts(Number):
     """Whose failure an end of a run is (RunsEnded.counts_as)."""
 

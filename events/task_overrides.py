@@ -28,7 +28,18 @@ MERGED = ("env", "resources", "labels")
 REPLACED = ("command", "ports", "constraints", "strategy", "stop_grace_ms", "simulated", "rules")
 JOB_FIELDS = frozenset(
     {
-        *("job_id", "pool", "kind", "instances", "priority", "preemptible", "gang_min", "max_unavailable", "update"),
+        *(
+            "job_id",
+            "pool",
+            "kind",
+            "instances",
+            "priority",
+            "preemptible",
+            "gang_min",
+            "max_unavailable",
+            "sla",
+            "update",
+        ),
         *("controller", "on_controller_end", "on_preempt", "retries_max", "retries_system", "max_running"),
         *("max_runtime_ms", "start_deadline_ms", "description", "labels", "owner", "spec_hash"),
         *("overrides", "override_first", "override_count", "override", "chunks"),

@@ -7,7 +7,7 @@ import numpy as np
 
 from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs
 from events.records.base import Event
-from events.records.parts import Actor, Volume
+from events.records.parts import Actor, MaintenancePlan, Volume, ZoneOffsets
 
 
 class GatewayBeat(Event, frozen=True, kw_only=True):
@@ -74,6 +74,32 @@ class HostConnected(Event, frozen=True, kw_only=True):
 
     key: str | None = None
     """The public half of its key in base64 (X25519), to which gateways seal secrets; null: it takes none."""
+
+
+class HostHealthReported(Event, frozen=True, kw_only=True):
+    """A check of a host has another result."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    condition: str
+    """The name of the check: disk-full, memory-pressure, clock-skew, orders-failing, or that of a command in the
+    settings of the agent.
+    """
+
+    bad: bool
+    """Whether it holds: the host isn't well."""
+
+    code: str = ""
+    """Its exit code, or what was found, in one word."""
+
+    text: str = ""
+    """One line of evidence, 300 characters at most."""
 
 
 class HostImages(Event, frozen=True, kw_only=True):
@@ -196,6 +222,9 @@ class HostTaintRequested(Event, frozen=True, kw_only=True):
     reason: str = ""
     """Why, in the words of the operator."""
 
+    effect: str = "no_place"
+    """no_place: new tasks are kept away; evict: also those leave that run there, as budgets allow."""
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 
@@ -213,6 +242,66 @@ class HostVolumes(Event, frozen=True, kw_only=True):
 
     volumes: tuple[Volume, ...]
     """The volumes."""
+
+
+class HostsCordonRequested(Event, frozen=True, kw_only=True):
+    """An operator keeps new tasks away from hosts, except those that are bound there; what runs goes on. Answered by
+    HostsAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_ids: tuple[str, ...]
+    """The hosts; each once."""
+
+    command_id: str
+    """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class HostsDrainRequested(Event, frozen=True, kw_only=True):
+    """An operator wants hosts empty: nothing new is placed there, and what runs there leaves as budgets allow.
+    Answered by HostsAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_ids: tuple[str, ...]
+    """The hosts; each once."""
+
+    command_id: str
+    """Made by the client."""
+
+    most: int = 0
+    """So many of them are taken, the cheapest to drain; 0: all."""
+
+    batch: str = "wait"
+    """wait: batch tasks end by themselves; move: preemptible ones leave at once."""
+
+    deadline_ms: int = 0
+    """How long after the request the deadline is; 0: none."""
+
+    escalate: str = "wait"
+    """What happens at the deadline. wait: nothing; preempt: preemptible batch tasks leave; force: that, and all others
+    `force_after_ms` later.
+    """
+
+    force_after_ms: int = 0
+    """How long after the deadline all that is left is ended, whatever budgets say, where `escalate` is force."""
+
+    force: bool = False
+    """Whether all that runs there is ended at once, whatever budgets say."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class HostsLoaded(Event, frozen=True, kw_only=True):
@@ -288,11 +377,136 @@ class HostsLoaded(Event, frozen=True, kw_only=True):
         )
 
 
+class HostsResumeRequested(Event, frozen=True, kw_only=True):
+    """An operator ends drains and cordons of hosts; the host that a campaign is at work on has its work done. Answered
+    by HostsAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_ids: tuple[str, ...]
+    """The hosts; each once."""
+
+    command_id: str
+    """Made by the client."""
+
+    cordon_only: bool = False
+    """Only the cordon is ended: refused where a host drains or is drained."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class MaintenanceActionRequested(Event, frozen=True, kw_only=True):
+    """An operator acts on a campaign. Answered by HostsAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    maintenance_id: str
+    """The campaign."""
+
+    command_id: str
+    """Made by the client."""
+
+    action: str
+    """pause, resume or abort."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class MaintenanceRequested(Event, frozen=True, kw_only=True):
+    """An operator starts a campaign. Answered by HostsAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    maintenance_id: str
+    """The campaign."""
+
+    command_id: str
+    """Made by the client."""
+
+    host_ids: tuple[str, ...]
+    """The hosts; each once."""
+
+    plan: MaintenancePlan
+    """What is done with them."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class MaintenanceWindowRemoved(Event, frozen=True, kw_only=True):
+    """An operator removes a window. Answered by HostsAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    window_id: str
+    """The window."""
+
+    command_id: str
+    """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class MaintenanceWindowSet(Event, frozen=True, kw_only=True):
+    """An operator sets the times at which hosts are maintained. Answered by HostsAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    window_id: str
+    """The window."""
+
+    command_id: str
+    """Made by the client."""
+
+    host_ids: tuple[str, ...]
+    """The hosts; each once."""
+
+    schedule: str
+    """When it opens, as five fields of cron in local time: minute, hour, day of month, month, day of week."""
+
+    duration_ms: int
+    """How long it stays open."""
+
+    zone: ZoneOffsets
+    """The offsets of its time zone."""
+
+    lead_ms: int = 0
+    """How long before it opens its hosts begin to drain."""
+
+    escalate: str = "preempt"
+    """What happens with what is left when it opens: preempt or force. cordon is none of both: the hosts are only for
+    campaigns that name the window.
+    """
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
 ALL: tuple[type[Event], ...] = (
     GatewayBeat,
     HostBack,
     HostClearRequested,
     HostConnected,
+    HostHealthReported,
     HostImages,
     HostLossConfirmed,
     HostOffered,
@@ -300,5 +514,12 @@ ALL: tuple[type[Event], ...] = (
     HostSilent,
     HostTaintRequested,
     HostVolumes,
+    HostsCordonRequested,
+    HostsDrainRequested,
     HostsLoaded,
+    HostsResumeRequested,
+    MaintenanceActionRequested,
+    MaintenanceRequested,
+    MaintenanceWindowRemoved,
+    MaintenanceWindowSet,
 )

@@ -17,6 +17,7 @@ from events.records.parts import (
     PlacementRules,
     Secret,
     Simulated,
+    SlaPolicy,
     TaskOverride,
     UpdatePolicy,
 )
@@ -482,6 +483,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     rules: PlacementRules | None = None
     """What its tasks ask of hosts beside conditions; null: nothing."""
 
+    sla: SlaPolicy | None = None
+    """The rest of its SLA; null: `max_unavailable` alone says it."""
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 
@@ -546,6 +550,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
         chunks: tuple[OverrideChunk, ...] = (),
         spec_hash: bytes = b"",
         rules: PlacementRules | None = None,
+        sla: SlaPolicy | None = None,
         actor: Actor | None = None,
     ) -> Self:
         return cls(
@@ -594,6 +599,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
             chunks=chunks,
             spec_hash=spec_hash,
             rules=rules,
+            sla=sla,
             actor=actor,
         )
 
@@ -643,6 +649,41 @@ class OverridesUploaded(Event, frozen=True, kw_only=True):
     """Who wrote it; null: not said."""
 
 
+class SlaGroupDefined(Event, frozen=True, kw_only=True):
+    """A budget that several jobs share, or its end. Answered by CommandAnswered, with the name of the group in place
+    of that of a job.
+    """
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    group: str
+    """Its name."""
+
+    command_id: str
+    """Made by the client."""
+
+    max_unavailable: int | None = None
+    """How many of the wanted instances may be unavailable on purpose; null: no such bound."""
+
+    max_unavailable_percent: int | None = None
+    """The same in percent of them, rounded down, at least 1 where it isn't 0."""
+
+    min_available: int | None = None
+    """How many must stay available; null: no such bound."""
+
+    min_available_percent: int | None = None
+    """The same in percent of them, rounded up."""
+
+    remove: bool = False
+    """Whether there is no such budget any more."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
 class VolumeRemovalRequested(Event, frozen=True, kw_only=True):
     """A user asks for the end of a volume, with all that is in it. Answered by CommandAnswered."""
 
@@ -682,5 +723,6 @@ ALL: tuple[type[Event], ...] = (
     JobSubmitted,
     JobUpdateRequested,
     OverridesUploaded,
+    SlaGroupDefined,
     VolumeRemovalRequested,
 )

@@ -7,7 +7,7 @@ import numpy as np
 
 from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
 from events.records.base import Event, InstancesEvent, ItemsEvent, RangesEvent
-from events.records.parts import Cause, TaskShape, UpdatePolicy
+from events.records.parts import Cause, SlaPolicy, TaskShape, UpdatePolicy
 
 
 class CommandAnswered(Event, frozen=True, kw_only=True):
@@ -44,7 +44,14 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
-    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32}
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "since": INT64,
+        "why": INT32,
+        "unit": INT32,
+    }
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
@@ -58,6 +65,22 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
     run: bytes
     """Number of the run, from 1. Column of int32."""
 
+    since: bytes = b""
+    """Second of the first planned cause of the run: asks that are older go first. Empty: that of the round. Column of
+    int64.
+    """
+
+    why: bytes = b""
+    """The strongest cause (RunCause). Empty: 0, not said. Column of int32."""
+
+    unit: bytes = b""
+    """What leaves with it, whole or not at all. 0: it alone; -1: its gang; N above 0: what is bound to the host N-1 of
+    host_ids. Column of int32.
+    """
+
+    host_ids: tuple[str, ...] = ()
+    """The hosts that the column unit names."""
+
     @property
     def job_array(self) -> I32:
         return np.frombuffer(self.job, INT32, len(self.job) // 4)
@@ -70,6 +93,18 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
     def run_array(self) -> I32:
         return np.frombuffer(self.run, INT32, len(self.run) // 4)
 
+    @property
+    def since_array(self) -> I64:
+        return np.frombuffer(self.since, INT64, len(self.since) // 8)
+
+    @property
+    def why_array(self) -> I32:
+        return np.frombuffer(self.why, INT32, len(self.why) // 4)
+
+    @property
+    def unit_array(self) -> I32:
+        return np.frombuffer(self.unit, INT32, len(self.unit) // 4)
+
     @classmethod
     def pack(
         cls,
@@ -78,12 +113,20 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
         job: Values,
         instance: Values,
         run: Values,
+        since: Values | None = None,
+        why: Values | None = None,
+        unit: Values | None = None,
+        host_ids: tuple[str, ...] = (),
     ) -> Self:
         return cls(
             job_ids=job_ids,
             job=pack_ints(job),
             instance=pack_ints(instance),
             run=pack_ints(run),
+            since=b"" if since is None else pack_longs(since),
+            why=b"" if why is None else pack_ints(why),
+            unit=b"" if unit is None else pack_ints(unit),
+            host_ids=host_ids,
         )
 
 
@@ -408,6 +451,12 @@ class InstancesChanged(InstancesEvent, frozen=True, kw_only=True):
     """What the update went on for; of a daemon the MatchingHostsChanged; of instances that leave, what they leave for.
     """
 
+    surplus: int = 0
+    """The serial of the surplus that the instances belong to that are added; 0: they are wanted."""
+
+    adopted: int = 0
+    """So many of the surplus instances with the lowest numbers are wanted from now on."""
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -439,6 +488,8 @@ class InstancesChanged(InstancesEvent, frozen=True, kw_only=True):
         host_ids: tuple[str, ...] = (),
         waits: bool = False,
         cause: Cause | None = None,
+        surplus: int = 0,
+        adopted: int = 0,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -452,6 +503,8 @@ class InstancesChanged(InstancesEvent, frozen=True, kw_only=True):
             host_ids=host_ids,
             waits=waits,
             cause=cause,
+            surplus=surplus,
+            adopted=adopted,
         )
 
 
@@ -672,6 +725,9 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     """Labels of the job."""
 
+    sla: SlaPolicy | None = None
+    """The rest of its SLA; null: `max_unavailable` alone says it."""
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -705,6 +761,7 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
         count: Values | None = None,
         shape: Values | None = None,
         labels: dict[str, str] | None = None,
+        sla: SlaPolicy | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -724,6 +781,7 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
             count=b"" if count is None else pack_ints(count),
             shape=b"" if shape is None else pack_ints(shape),
             labels={} if labels is None else labels,
+            sla=sla,
         )
 
 
@@ -907,6 +965,9 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
     cause: Cause | None = None
     """The command of a user, or the update, that changed it."""
 
+    sla: SlaPolicy | None = None
+    """The rest of its SLA; null: `max_unavailable` alone says it."""
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -935,6 +996,7 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
         run: Values | None = None,
         wanted: Values | None = None,
         cause: Cause | None = None,
+        sla: SlaPolicy | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -945,6 +1007,7 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
             run=b"" if run is None else pack_ints(run),
             wanted=b"" if wanted is None else pack_ints(wanted),
             cause=cause,
+            sla=sla,
         )
 
 
@@ -1563,6 +1626,35 @@ class RunsStopping(ItemsEvent, frozen=True, kw_only=True):
         )
 
 
+class SlaGroupSet(Event, frozen=True, kw_only=True):
+    """A budget that jobs share was set or removed."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    group: str
+    """Its name."""
+
+    max_unavailable: int | None = None
+    """How many of the wanted instances may be unavailable on purpose; null: no such bound."""
+
+    max_unavailable_percent: int | None = None
+    """The same in percent of them, rounded down, at least 1 where it isn't 0."""
+
+    min_available: int | None = None
+    """How many must stay available; null: no such bound."""
+
+    min_available_percent: int | None = None
+    """The same in percent of them, rounded up."""
+
+    removed: bool = False
+    """Whether it is no more."""
+
+    cause: Cause | None = None
+    """The SlaGroupDefined."""
+
+
 class UpdateEnded(Event, frozen=True, kw_only=True):
     """An update is over."""
 
@@ -1927,6 +2019,7 @@ ALL: tuple[type[Event], ...] = (
     RunsOrdered,
     RunsOverdue,
     RunsStopping,
+    SlaGroupSet,
     UpdateEnded,
     UpdateImagePulled,
     UpdatePaused,

@@ -318,6 +318,74 @@ class OverrideChunk(NestedRecord, frozen=True):
     """How many instances from there on may."""
 
 
+class ZoneOffsets(NestedRecord, frozen=True):
+    """The offsets of a time zone: machines have none of their own."""
+
+    name: str = ""
+    """The time zone: Europe/Berlin; empty: UTC."""
+
+    from_s: tuple[int, ...] = ()
+    """Second since 1970, UTC, from which each offset holds; ascending. Before the first, the first holds."""
+
+    offset_s: tuple[int, ...] = ()
+    """Seconds east of UTC, for each."""
+
+    until_s: int = 0
+    """Second until which they are known."""
+
+
+class SlaWindow(NestedRecord, frozen=True):
+    """A time at which instances may be disrupted."""
+
+    schedule: str
+    """When it opens, as five fields of cron in local time: minute, hour, day of month, month, day of week."""
+
+    duration_ms: int
+    """How long it stays open."""
+
+    zone: ZoneOffsets
+    """The offsets of its time zone."""
+
+
+class SlaPolicy(NestedRecord, frozen=True):
+    """What a job asks of those who disrupt it, beyond a number of instances."""
+
+    max_unavailable_percent: int | None = None
+    """How many of the wanted instances may be unavailable on purpose, in percent, rounded down, at least 1 where it
+    isn't 0.
+    """
+
+    min_available: int | None = None
+    """How many must stay available."""
+
+    min_available_percent: int | None = None
+    """The same in percent of the wanted instances, rounded up."""
+
+    min_healthy_ms: int = 0
+    """How long a run must be available to count."""
+
+    per_hour: int | None = None
+    """How many may be disrupted in an hour for others: for drains, rebalancing and preemption, not for updates."""
+
+    per_hour_percent: int | None = None
+    """The same in percent of the wanted instances, at least 1."""
+
+    replace: str = ""
+    """before: the next instance is up before the one before it stops; empty: after."""
+
+    surge: int = 1
+    """So many more instances there may be for that."""
+
+    replace_wait_ms: int = 120000
+    """How long it is waited for, before the plain budget is used."""
+
+    group: str = ""
+    """The budget that it shares with other jobs; empty: none."""
+
+    windows: tuple[SlaWindow, ...] = ()
+    """When it may be disrupted for others; none: at any time."""
+
+
 class ResourceKind(NestedRecord, frozen=True):
     """A kind of resource that the cell knows beside cpu, memory, disk and gpu."""
 
@@ -345,6 +413,69 @@ class Volume(NestedRecord, frozen=True):
 
     created_ms: int
     """When the agent created it, by the clock of the host; tells it from an earlier one of that name."""
+
+
+class DrainPlan(NestedRecord, frozen=True):
+    """How hosts are emptied."""
+
+    batch: str = "wait"
+    """wait: batch tasks end by themselves; move: preemptible ones leave at once."""
+
+    deadline_ms: int = 0
+    """How long after the request the deadline is; 0: none."""
+
+    escalate: str = "wait"
+    """What happens at the deadline. wait: nothing; preempt: preemptible batch tasks leave; force: that, and all others
+    `force_after_ms` later.
+    """
+
+    force_after_ms: int = 0
+    """How long after the deadline all that is left is ended, whatever budgets say, where `escalate` is force."""
+
+
+class MaintenancePlan(NestedRecord, frozen=True):
+    """A campaign: in which order hosts are emptied, worked on and taken back."""
+
+    drain: DrainPlan
+    """How each host is emptied."""
+
+    at_a_time: int = 1
+    """The most hosts that are emptied, worked on or checked at a time."""
+
+    per_rack: int = 0
+    """The most of them with one value of `rack`; 0: no bound."""
+
+    rack: str = "rack"
+    """The attribute of hosts that names their rack."""
+
+    order: str = "paced"
+    """paced, cheapest or name."""
+
+    work: str = "manual"
+    """reboot: until the host is back with another boot; time: for `work_ms`; manual: until an operator resumes the
+    host.
+    """
+
+    work_ms: int = 0
+    """How long the work takes, where that is its measure."""
+
+    within_ms: int = 0
+    """The work has failed when it takes longer; 0: it may take any time."""
+
+    check_ms: int = 600000
+    """The host has failed when it isn't up and well so long after the work."""
+
+    max_failed: int = 0
+    """So many hosts may have failed since it was started or resumed; one more pauses it."""
+
+    max_down: int = 0
+    """No host is started while more hosts than this are silent, lost or returning; 0: no bound."""
+
+    stuck_ms: int = 0
+    """A host that is emptied for so long is taken back and skipped; 0: never."""
+
+    window_id: str = ""
+    """Hosts are started only while this window is open; empty: at any time."""
 
 
 class TaskShape(NestedRecord, frozen=True):

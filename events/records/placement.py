@@ -371,6 +371,127 @@ class HostLost(Event, frozen=True, kw_only=True):
     """The HostSilent since which it isn't heard, or the HostLossConfirmed of an operator."""
 
 
+class HostMaintenanceChanged(Event, frozen=True, kw_only=True):
+    """What is wanted of hosts has changed: the stages of their maintenance."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "stage": INT32,
+        "cordon": INT32,
+        "batch": INT32,
+        "step": INT32,
+        "preempt_at": INT64,
+        "force_at": INT64,
+        "check_until": INT64,
+    }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    host_ids: tuple[str, ...]
+    """The hosts, in the order of the columns."""
+
+    stage: bytes
+    """Stage of each (Stage). Column of int32."""
+
+    cordon: bytes
+    """1: it is cordoned, and stays so when its drain or window ends. Column of int32."""
+
+    batch: bytes
+    """1: preemptible batch tasks leave at once; 0: at the deadline, or by themselves. Column of int32."""
+
+    step: bytes
+    """Where it is in its campaign (Step); 0: in none. Column of int32."""
+
+    preempt_at: bytes
+    """Second of its deadline, at which preemptible batch tasks leave; 0: none. Column of int64."""
+
+    force_at: bytes
+    """Second from which all that is left is ended; 0: never. Column of int64."""
+
+    check_until: bytes
+    """Second until which it must be well again; 0: it isn't checked. Column of int64."""
+
+    code: str
+    """Why: ASKED, DEADLINE, FORCED, EMPTY, WINDOW, CAMPAIGN, CONDITION, TAINTED, STUCK, RESUMED, CHECKED, WORK_DONE,
+    FAILED or another reason code.
+    """
+
+    by: str = ""
+    """Whose drain it is: operator, campaign, window, health or taint; empty: nobody's."""
+
+    source: str = ""
+    """The campaign, window, condition or taint."""
+
+    message: str = ""
+    """One sentence, where the code doesn't say all."""
+
+    cause: Cause | None = None
+    """The fact or the deadline that led to it."""
+
+    @property
+    def stage_array(self) -> I32:
+        return np.frombuffer(self.stage, INT32, len(self.stage) // 4)
+
+    @property
+    def cordon_array(self) -> I32:
+        return np.frombuffer(self.cordon, INT32, len(self.cordon) // 4)
+
+    @property
+    def batch_array(self) -> I32:
+        return np.frombuffer(self.batch, INT32, len(self.batch) // 4)
+
+    @property
+    def step_array(self) -> I32:
+        return np.frombuffer(self.step, INT32, len(self.step) // 4)
+
+    @property
+    def preempt_at_array(self) -> I64:
+        return np.frombuffer(self.preempt_at, INT64, len(self.preempt_at) // 8)
+
+    @property
+    def force_at_array(self) -> I64:
+        return np.frombuffer(self.force_at, INT64, len(self.force_at) // 8)
+
+    @property
+    def check_until_array(self) -> I64:
+        return np.frombuffer(self.check_until, INT64, len(self.check_until) // 8)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        host_ids: tuple[str, ...],
+        stage: Values,
+        cordon: Values,
+        batch: Values,
+        step: Values,
+        preempt_at: Values,
+        force_at: Values,
+        check_until: Values,
+        code: str,
+        by: str = "",
+        source: str = "",
+        message: str = "",
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            host_ids=host_ids,
+            stage=pack_ints(stage),
+            cordon=pack_ints(cordon),
+            batch=pack_ints(batch),
+            step=pack_ints(step),
+            preempt_at=pack_longs(preempt_at),
+            force_at=pack_longs(force_at),
+            check_until=pack_longs(check_until),
+            code=code,
+            by=by,
+            source=source,
+            message=message,
+            cause=cause,
+        )
+
+
 class HostRemoved(Event, frozen=True, kw_only=True):
     """A host that has left is forgotten, with all that was said of it up to a session. It may connect anew."""
 
@@ -414,6 +535,9 @@ class HostTainted(Event, frozen=True, kw_only=True):
     cause: Cause | None = None
     """The HostTaintRequested."""
 
+    evicts: tuple[str, ...] = ()
+    """The keys of taints whose effect is evict: what runs there and doesn't tolerate them leaves."""
+
 
 class HostTrusted(Event, frozen=True, kw_only=True):
     """A host that was suspected takes new tasks, again or still."""
@@ -438,6 +562,32 @@ class HostTrusted(Event, frozen=True, kw_only=True):
 
     cause: Cause | None = None
     """The HostAvoided, the HostClearRequested of an operator, or the HostSuspected."""
+
+
+class HostsAnswered(Event, frozen=True, kw_only=True):
+    """The answer to a fact of an operator about several hosts, a campaign or a window."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"hosts_offset": "paceline.hosts"}
+
+    hosts_offset: int
+    """Where the fact stands in the topic of hosts."""
+
+    command_id: str
+    """The id that the client made."""
+
+    code: str
+    """DONE, REPEATED or a reason code."""
+
+    message: str = ""
+    """One sentence."""
+
+    host_ids: tuple[str, ...] = ()
+    """The hosts that are taken; or, where it is refused, those that it is refused for."""
+
+    codes: tuple[str, ...] = ()
+    """A reason code for each of them, where it is refused."""
 
 
 class HostsReserved(Event, frozen=True, kw_only=True):
@@ -527,6 +677,64 @@ class HostsReserved(Event, frozen=True, kw_only=True):
             until_ms=until_ms,
             cause=cause,
         )
+
+
+class MaintenanceChanged(Event, frozen=True, kw_only=True):
+    """A campaign has another state."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    maintenance_id: str
+    """The campaign."""
+
+    state: str
+    """RUNNING, PAUSED, ABORTING, ABORTED or DONE."""
+
+    code: str
+    """Why: ASKED, FAILURES, OVER or another reason code."""
+
+    message: str = ""
+    """One sentence."""
+
+    host_ids: tuple[str, ...] = ()
+    """All its hosts, where it begins."""
+
+    failed: int = 0
+    """So many of its hosts have failed."""
+
+    skipped: int = 0
+    """So many were skipped."""
+
+    done: int = 0
+    """So many are done."""
+
+    cause: Cause | None = None
+    """The fact or the decision that led to it."""
+
+
+class MaintenanceWindowChanged(Event, frozen=True, kw_only=True):
+    """A window of maintenance opens, closes, or is another one."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    window_id: str
+    """The window."""
+
+    state: str
+    """SET, LEADING, OPEN, CLOSED, MISSED or REMOVED."""
+
+    opens_ms: int = 0
+    """When it opens next, or has opened; 0: never."""
+
+    closes_ms: int = 0
+    """When it closes then."""
+
+    cause: Cause | None = None
+    """The fact or the deadline that led to it."""
 
 
 class MatchingHostsChanged(Event, frozen=True, kw_only=True):
@@ -988,10 +1196,14 @@ ALL: tuple[type[Event], ...] = (
     HostAvoided,
     HostHearingChanged,
     HostLost,
+    HostMaintenanceChanged,
     HostRemoved,
     HostTainted,
     HostTrusted,
+    HostsAnswered,
     HostsReserved,
+    MaintenanceChanged,
+    MaintenanceWindowChanged,
     MatchingHostsChanged,
     PreemptionAsked,
     RevocationAsked,

@@ -110,6 +110,9 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     reason: str = ""
     """Why, in the words of the operator."""
 
+    drain_force: bool | None = None
+    """Whether operators may have runs ended by force when they drain hosts. false unless it is set."""
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 

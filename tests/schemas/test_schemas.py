@@ -19,7 +19,7 @@ from tools.records import modules, nested
 from tools.release import RELEASES, sample, written_by
 
 FILES = [path for folder in schemas.FOLDERS for path in schemas.files(folder)]
-FLAGS = ("out_of_memory",)
+FLAGS = ("out_of_memory", "at_a_time")
 GOLDEN = sorted(schemas.GOLDEN.glob("*.avsc"))
 
 

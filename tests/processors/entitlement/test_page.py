@@ -11,7 +11,7 @@ from tests.processors.entitlement.test_cases import FOLDER
 
 OTHERS = {
     *("host_lost_after", "host_lost_percent_per_minute", "host_lost_grace", "host_removed_after"),
-    *("restart_backoff", "restart_backoff_max", "forget_after", "ended_jobs_max", "exec"),
+    *("restart_backoff", "restart_backoff_max", "forget_after", "ended_jobs_max", "exec", "drain_force"),
 }
 """Settings that have nothing to do with sharing."""
 
