@@ -6,6 +6,8 @@ NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 """Ids of hosts, and of jobs where they name folders."""
 VOLUME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Names of volumes, and of secrets."""
+CONDITION = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+"""Names of checks of hosts."""
 URL_PATH = re.compile(r"/[!-~]*")
 """The path of a health check over HTTP."""
 INSTANCES_MAX = 100_000

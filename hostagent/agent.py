@@ -32,6 +32,7 @@ from hostagent.container_level import ContainerSettings
 from hostagent.disk import Disk
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
+from hostagent.host_checks import HealthCommand, HostChecks
 from hostagent.host_secrets import HostSecrets
 from hostagent.image_pulls import ImagePulls
 from hostagent.job_users import users
@@ -103,7 +104,8 @@ class AgentSettings:
     detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk. `ports_moved`: where
     another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
     `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's; `isolation`:
-    one of `hostagent.levels.CHOICES`; `umask`: that of tasks; `retention`: the runs that are kept for their output.
+    one of `hostagent.levels.CHOICES`; `umask`: that of tasks; `retention`: the runs that are kept for their output;
+    `health`: commands that check the host.
     """
 
     urls: tuple[str, ...]
@@ -123,6 +125,7 @@ class AgentSettings:
     retention: Retention = field(default_factory=Retention)
     containers: ContainerSettings = field(default_factory=ContainerSettings)
     sizes: tuple[str, ...] = ()
+    health: tuple[HealthCommand, ...] = ()
 
 
 class SessionLost(Exception):
@@ -179,6 +182,7 @@ class Agent:
         self._troubles: set[str] = set()
         """Troubles that were logged since the last contact."""
         self._changed = asyncio.Event()
+        self._checks = HostChecks(settings.folder, settings.health, self._changed.set)
         self._news = asyncio.Event()
         """A keeper may have said something."""
         images = self._levels.containers.images if self._levels.containers is not None else None
@@ -232,6 +236,7 @@ class Agent:
                 tasks.create_task(self._measure())
                 tasks.create_task(pressure.follow(self._candidates, self.runs.revoke))
                 tasks.create_task(Disk(self.settings.folder).follow(self.runs, self._news.set, self._tried))
+                tasks.create_task(self._checks.follow())
                 tasks.create_task(self._keep_connected())
 
     def start(self) -> None:
@@ -307,6 +312,7 @@ class Agent:
                 self._note(f"no contact to the cell: {self._gateway()}: {str(error) or type(error).__name__}")
             except OSError as error:  # its folder: a full disk, mostly
                 self._note(f"{self.settings.folder} can't be used: {error.strerror or error}. Waits until it can be.")
+                self._checks.refused(f"{self.settings.folder} can't be used: {error.strerror or error}")
             tried = 0 if self.connected else tried + 1
             if self.connected:
                 wait = BACKOFF_S[0]
@@ -432,16 +438,21 @@ class Agent:
             batch.held_images = images if images != reported_images else None
             now_ms, load = kernel.since_boot_ms(), self._load
             batch.load = load if load is not None and self._load_news.due(load, now_ms) else None
-            news = batch.runs or batch.execs or batch.images or batch.load is not None or changes != reported_changes
-            news = news or batch.held_images is not None
+            news = bool(batch.runs or batch.execs or batch.images or batch.load) or changes != reported_changes
+            batch.conditions = self._checks.conditions.untold()
+            news = news or bool(batch.conditions) or batch.held_images is not None
             if news or time.monotonic() >= due_s:
                 number, due_s = batch.number, time.monotonic() + HEARTBEAT_MS / 1000
+                self._checks.conditions.sent(batch.conditions)
+                began_s = time.time()
                 response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
                 self._check(response)
+                self._checks.answered(response.headers.get("date", ""), began_s)
                 if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
                     self.runs.acknowledged(batch.runs)
                     self._execs.told(batch.execs)
                     self._pulls.told(batch.images)
+                    self._checks.told(batch.runs, batch.conditions)
                     if batch.load is not None:
                         self._load_news.told(batch.load, now_ms)
                     reported_changes, reported_images = changes, images

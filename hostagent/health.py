@@ -5,9 +5,6 @@ checked from its start until it is healthy or not any more, is told to stop, or 
 """
 
 import asyncio
-import os
-import resource
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,16 +15,12 @@ from typing import Self
 import httpx2
 
 from events.codes import RunReport
-from hostagent import kernel, open_files
+from hostagent.check_command import ended
 from hostagent.container_exec import ENVIRONMENT, entering
 from hostagent.run import Run
 from hostagent.run_record import Check, RunKey
 from hostagent.runs import Runs
 
-OUTPUT_CHARS = 300
-"""So much of the output of a command that failed is reported: its end."""
-REST_S = 0.2
-"""So long after the end of a program its last output is waited for."""
 COMMANDS_MAX = 16
 """Programs of checks that run at the same time; others wait, and their time-out begins when they start."""
 
@@ -125,64 +118,11 @@ def _reason(failed: int, fault: str) -> str:
 
 
 async def _command_fault(check: Check, timeout_s: float) -> str:
-    """Runs the program of a check as its task runs. It is over when the program is: what it leaves in its process group
-    is killed, and what has left that is not waited for. In a container, what is below it is killed where it takes too
+    """Runs the program of a check as its task runs. In a container, what is below it is killed where it takes too
     long.
     """
     words, cwd, env = list(check.health.command), check.work, check.env
     if check.container:
         words, cwd, env = entering(Path(check.container), "check.json", words), "/", ENVIRONMENT
-    out, out_end = os.pipe()
-    with open(out, "rb", buffering=0) as pipe:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                cwd=cwd,
-                env=env,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out_end,
-                stderr=out_end,
-                start_new_session=True,
-                **check.identity(),
-            )
-        finally:
-            os.close(out_end)
-        with suppress(OSError, ValueError):  # the agent's own limit is higher
-            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (open_files.given(),) * 2)
-        tail = _Tail()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: tail, pipe)
-        try:
-            async with asyncio.timeout(timeout_s):
-                code = await process.wait()
-        finally:
-            below = kernel.descendants(process.pid) if check.container and process.returncode is None else ()
-            for pid in list(below):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(REST_S):
-                    await tail.over.wait()
-            transport.close()
-    return f"{check.health.command[0]} exited with {code}: {tail.text()}" if code else ""
-
-
-class _Tail(asyncio.Protocol):
-    """The end of what a program writes."""
-
-    def __init__(self) -> None:
-        self.over = asyncio.Event()
-        """Nobody writes any more."""
-        self._data = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._data = (self._data + data)[-4 * OUTPUT_CHARS :]
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.over.set()
-
-    def text(self) -> str:
-        """It, for a report."""
-        return self._data.decode(errors="replace").strip()[-OUTPUT_CHARS:]
+    code, text = await ended(words, cwd, env, timeout_s, check.identity(), bool(check.container))
+    return f"{check.health.command[0]} exited with {code}: {text}" if code else ""

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from events.bounds import (
+    CONDITION,
     DIGEST,
     EXIT_CODE_MAX,
     HOST_RUNS_MAX,
@@ -178,6 +179,21 @@ class HostLoad(msgspec.Struct, frozen=True):
     slack: Steps = 0
 
 
+CONDITION_CODE_MAX = 64
+CONDITION_TEXT_MAX = 300
+
+
+class ConditionState(msgspec.Struct, frozen=True):
+    """The result of a check of a host. `bad`: it isn't well; `code`: then the exit code, or what was found, in one
+    word; `text`: one line of evidence.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=rf"^{CONDITION.pattern}\Z")]
+    bad: bool
+    code: Annotated[str, msgspec.Meta(max_length=CONDITION_CODE_MAX)] = ""
+    text: Annotated[str, msgspec.Meta(max_length=CONDITION_TEXT_MAX)] = ""
+
+
 class Hello(msgspec.Struct):
     """An agent connects: what its host has, which runs it knows, and up to which position it has followed orders of
     which cell and of which log, None and empty: of none yet.
@@ -255,6 +271,8 @@ class ReportBatch(msgspec.Struct):
     """The images that the host has, by their first digits; None: as volumes."""
     load: HostLoad | None = None
     """Where it has changed so much that the cell is to be told."""
+    conditions: Annotated[list[ConditionState], msgspec.Meta(max_length=64)] = []
+    """Results of checks that have changed. An agent that makes none, as those of 0.3, leaves this out."""
 
 
 class Acknowledged(msgspec.Struct):

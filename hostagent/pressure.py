@@ -46,6 +46,11 @@ def is_short(pressure: str, memory: str) -> str:
     return ""
 
 
+def shortage() -> str:
+    """Why memory is short on this machine; empty: it isn't."""
+    return is_short(_read(PRESSURE), _read(MEMORY))
+
+
 def first_to_end(candidates: Iterable[Candidate]) -> RunKey | None:
     """The run that ends next; None: none may."""
     runs = list(candidates)
@@ -60,7 +65,7 @@ async def follow(candidates: Callable[[], Iterable[Candidate]], revoke: Callable
     """Ends runs while memory is short, until it is cancelled."""
     while True:
         await asyncio.sleep(LOOK_S)
-        why = is_short(_read(PRESSURE), _read(MEMORY))
+        why = shortage()
         if why and (key := first_to_end(candidates())) is not None:
             with suppress(OSError):  # on a full disk it is tried again
                 revoke(key, why)

@@ -313,6 +313,8 @@ class Gateway:
                 )
         for at, image in report.images if current else ():
             self._records.append(facts.prefetched(report.reports.host_ids[at], report.sessions[at], image))
+        for at, state in report.conditions if current else ():
+            self._records.append(facts.checked(report.reports.host_ids[at], report.sessions[at], state))
         for at, load in report.loads if current else ():
             self._loads.say(report.reports.host_ids[at], report.sessions[at], load)
         self._answers.add(lambda: report.done(current))

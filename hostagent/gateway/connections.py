@@ -12,6 +12,7 @@ from events.records.tasks import ExecClosed, SecretDeleted, SecretPut
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.messages import (
     Asked,
+    ConditionState,
     ExecEnd,
     ExecLine,
     Hello,
@@ -82,8 +83,8 @@ class Detach(NamedTuple):
 class Report(NamedTuple):
     """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
     `done(False)` where a session is not the current one. `volumes`, `held_images`: all of the only host, None: as they
-    were; `execs`: commands that ended there while it had no gateway; `loads`, `images`: of some of the hosts, by their
-    place in `reports.host_ids`.
+    were; `execs`: commands that ended there while it had no gateway; `loads`, `images`,
+    `conditions`: of some of the hosts, by their place in `reports.host_ids`.
     """
 
     sessions: tuple[int, ...]
@@ -94,6 +95,7 @@ class Report(NamedTuple):
     execs: Sequence[ExecEnd] = ()
     loads: Sequence[tuple[int, HostLoad]] = ()
     images: Sequence[tuple[int, ImageState]] = ()
+    conditions: Sequence[tuple[int, ConditionState]] = ()
 
 
 class AskLog(NamedTuple):

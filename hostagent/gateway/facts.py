@@ -8,12 +8,13 @@ from events.codec import encode
 from events.columns import Names
 from events.log.port import NewRecord
 from events.records.base import Event
-from events.records.hosts import HostConnected, HostImages, HostOffered, HostsLoaded, HostVolumes
+from events.records.hosts import HostConnected, HostHealthReported, HostImages, HostOffered, HostsLoaded, HostVolumes
 from events.records.parts import Actor, Volume
 from events.records.tasks import ExecOpened, HostInventory, ImagePrefetched, RunsReported
 from hostagent.messages import (
     DETAILS,
     NO_DETAILS,
+    ConditionState,
     ExecLine,
     Hello,
     HostLoad,
@@ -103,6 +104,14 @@ def prefetched(host_id: str, session: int, image: ImageState) -> NewRecord:
     """The fact of what has come of an image that a host was to pull."""
     event = ImagePrefetched(
         host_id=host_id, session=session, job_id=image.job_id, image_digest=image.digest, fault=image.fault
+    )
+    return fact(event, host_id)
+
+
+def checked(host_id: str, session: int, state: ConditionState) -> NewRecord:
+    """The fact of another result of a check of a host."""
+    event = HostHealthReported(
+        host_id=host_id, session=session, condition=state.name, bad=state.bad, code=state.code, text=state.text
     )
     return fact(event, host_id)
 

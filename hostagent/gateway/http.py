@@ -178,6 +178,7 @@ def _report_of(host_id: str, batch: ReportBatch) -> Callable[..., Report]:
         execs=batch.execs,
         loads=[(0, batch.load)] if batch.load is not None else [],
         images=[(0, image) for image in batch.images],
+        conditions=[(0, state) for state in batch.conditions],
     )
 
 

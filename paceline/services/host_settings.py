@@ -11,9 +11,10 @@ from events.spec.problems import problems
 from events.taints import taints_fault
 from hostagent.agent import AgentSettings
 from hostagent.container_level import ContainerSettings
+from hostagent.host_checks import HealthCommand, names_fault
 from hostagent.retention import Retention
 from paceline.services.data_folder import CannotStart, given_umask
-from paceline.services.settings import AgentPart
+from paceline.services.settings import AgentPart, HealthPart
 
 
 def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Path) -> AgentSettings:
@@ -40,7 +41,20 @@ def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Pa
             images_max=part.images_max << 20,
             images_unused_s=part.images_unused / 1000,
         ),
+        health=_health(part.health),
         ports_moved=not part.model_fields_set & {"port_first", "port_last"},
+    )
+
+
+def _health(commands: Mapping[str, HealthPart]) -> tuple[HealthCommand, ...]:
+    """The health commands of the settings. Raises `CannotStart`."""
+    if fault := names_fault(commands):
+        raise CannotStart(f"The health commands of the agent: {fault}.")
+    return tuple(
+        HealthCommand(
+            name, tuple(each.command), each.interval / 1000, each.timeout / 1000, each.failures, each.successes
+        )
+        for name, each in commands.items()
     )
 
 

@@ -32,7 +32,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from events.bounds import ALARM_UNREAD_MS, DEVICE
+from events.bounds import ALARM_UNREAD_MS, CONDITION, DEVICE
 from events.quantities import Mebibytes, Milliseconds
 from events.time_units import span_s
 from paceline.client.cell_file import DATA_DEFAULT
@@ -75,6 +75,19 @@ class UpPart(SettingsTable):
     """An agent for this machine; None: where there are no simulated hosts."""
 
 
+class HealthPart(SettingsTable):
+    """`[agent.health.NAME]`, a command that checks the host, run as the user of the agent every `interval`: the host
+    isn't well once it has failed, or has taken longer than `timeout`, `failures` times in a row, and well again after
+    `successes`.
+    """
+
+    command: list[str] = Field(min_length=1)
+    interval: Milliseconds = Field(default=60_000, ge=1_000)
+    timeout: Milliseconds = Field(default=10_000, ge=100)
+    failures: int = Field(default=3, ge=1, le=1_000)
+    successes: int = Field(default=1, ge=1, le=1_000)
+
+
 class AgentPart(SettingsTable):
     """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
     of what is detected or beside it, written as in jobs. `taints`: only tasks that tolerate them run there. `run_as`:
@@ -84,7 +97,8 @@ class AgentPart(SettingsTable):
     users are mapped to, empty: they are not; images that no run has used for `images_unused` are removed, and more
     where all take more than `images_max`.
     `output_runs`: the runs that have ended which are kept for their output, in all within `output_mib`, and for
-    `output_age`, or `failed_output_age` where they failed: seconds, or times with a unit.
+    `output_age`, or `failed_output_age` where they failed: seconds, or times with a unit. `health`: commands that
+    check the host.
     """
 
     host_id: str | None = None
@@ -104,6 +118,7 @@ class AgentPart(SettingsTable):
     images_unused: Milliseconds = 7 * 86_400_000
     port_first: int = Field(default=31000, ge=1, le=65535)
     port_last: int = Field(default=31999, ge=1, le=65535)
+    health: dict[Annotated[str, Field(pattern=rf"^{CONDITION.pattern}$")], HealthPart] = {}
 
 
 class ServicePart(SettingsTable):
