@@ -13,6 +13,7 @@ from events.log.port import Log
 from paceline.simulate.checker.avoided import Avoided
 from paceline.simulate.checker.beside import Beside
 from paceline.simulate.checker.bound import Bound
+from paceline.simulate.checker.budgets import Budgets
 from paceline.simulate.checker.claims import Claims
 from paceline.simulate.checker.health import Health
 from paceline.simulate.checker.history import History, Round, Violation
@@ -90,6 +91,7 @@ class Checker:
                 self._avoided,
                 Shrunk(self._hosts, self._pools.units),
             ),
+            "sla": (Budgets(),),
         }
 
     def look(self) -> None:

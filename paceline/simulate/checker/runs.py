@@ -11,6 +11,7 @@ from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.entitlement import GangsHeld
 from events.records.lifecycle import (
+    DisruptionWithdrawn,
     InstancesChanged,
     JobAccepted,
     JobChanged,
@@ -30,6 +31,8 @@ from paceline.simulate.checker.items import FINAL, Task, added, places_of, runs_
 
 SUCCEEDED = 1
 PREEMPTED = 4
+PLANNED = (RunCause.UPDATE, RunCause.DRAIN)
+"""Why runs are stopped that an SLA may hold back, beside preemption."""
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
 UNMET = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "HOSTS_TAINTED", "HOSTS_EXCLUSIVE", "NO_HOSTS")
@@ -185,7 +188,11 @@ class Runs:
                 self._ended |= dict.fromkeys(more := added(self._jobs, event), event.first_run - 1)
                 self._tasks[event.job_id] += len(more) - len(instance_change(event).removed)
             case JobSlaChanged():
-                self._jobs[event.job_id] = replace(self._jobs[event.job_id], max_unavailable=event.max_unavailable)
+                self._jobs[event.job_id] = replace(
+                    self._jobs[event.job_id], max_unavailable=event.max_unavailable, sla=event.sla
+                )
+            case DisruptionWithdrawn():
+                self._allowed.difference_update(runs_of(event))
             case JobHeld():
                 (self._held.add if event.held else self._held.discard)(event.job_id)
             case JobRejected():
@@ -197,7 +204,7 @@ class Runs:
                 runs = runs_of(event)
                 whys = ints(event.why).tolist() or [0] * len(runs)
                 for (task, run), cause, why in zip(runs, ints(event.cause).tolist(), whys, strict=True):
-                    self._stop(task, run, cause == PREEMPTED or why == RunCause.UPDATE, round_)
+                    self._stop(task, run, cause == PREEMPTED or why in PLANNED, round_)
             case RunsEnded():
                 for (task, run), outcome in zip(runs_of(event), ints(event.outcome).tolist(), strict=True):
                     self._end(task, run, outcome, round_)
@@ -236,7 +243,8 @@ class Runs:
         if self._live.get(task, (0, ""))[0] != run:
             raise Violation(f"{round_} stops {task} run {run}, which isn't live")
         job = self._jobs[task[0]]
-        if planned and job.max_unavailable is not None and (task, run) not in self._allowed:
+        guarded = job.max_unavailable is not None or job.sla is not None
+        if planned and guarded and (task, run) not in self._allowed:
             raise Violation(f"{round_} disturbs {task} run {run} without a verdict of sla")
 
     def is_over(self, task: Task, run: int) -> bool:

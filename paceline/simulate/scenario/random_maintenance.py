@@ -1,0 +1,148 @@
+"""A scenario by seed: services with SLAs of all forms and batch work, on hosts that operators maintain meanwhile."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from events.topics import MACHINES
+from paceline.simulate.scenario.scenario import Scenario
+
+ACT_MS = 20_000
+"""So long a scenario lasts for each thing that users do."""
+HOST_CPU = 4
+POOLS = ("/a", "/a/x", "/b")
+LEAVES = ("/a/x", "/b")
+
+
+def draw_maintenance(seed: int, acts: int, hosts: int = 8) -> Scenario:
+    """Users that do so many things, on so many hosts in racks of two. In half of the scenarios batch tasks fill nearly
+    all that services leave.
+    """
+    draw = random.Random(f"{seed}/maintenance")
+    end = acts * ACT_MS
+    services = [_service(draw, f"web-{number}", end) for number in range(max(3, hosts // 2))]
+    batch = [_batch(draw, f"batch-{number}", end) for number in range(acts // 8)]
+    if draw.random() < 0.5:
+        batch.append(_filler(draw, hosts))
+    events = [event for service in services for event in _life(draw, service)]
+    events += [*_lost_hosts(draw, hosts, end), *_lost_machines(draw, end)]
+    return Scenario.model_validate(
+        {
+            "name": f"maintenance-{seed}",
+            "seed": seed,
+            "end": f"{end}ms",
+            "cell": {
+                "preemption_delay": draw.choice(["0s", "5s"]),
+                "host_lost_after": draw.choice(["1m", "5m"]),
+                "restart_backoff": "2s",
+                "restart_backoff_max": "10s",
+            },
+            "hosts": [_rack(number, min(2, hosts - 2 * number)) for number in range((hosts + 1) // 2)],
+            "pools": [{"path": path, "share": draw.choice([1, 1, 2])} for path in POOLS],
+            "jobs": services + batch,
+            "events": [event for event in events if _at(event) < end],
+        }
+    )
+
+
+def _rack(number: int, count: int) -> dict[str, Any]:
+    resources = {"cpu": HOST_CPU, "memory": "8GiB"}
+    attributes = {"rack": f"r{number}", "kind": "odd" if number % 2 else "even"}
+    return {"name": f"r{number}", "count": count, "resources": resources, "attributes": attributes}
+
+
+def _service(draw: random.Random, job_id: str, end: int) -> dict[str, Any]:
+    """A service that goes on until somebody stops it."""
+    kind = draw.choice(["stateless", "stateless", "stateless", "stateful", "daemon"])
+    job: dict[str, Any] = {
+        "at": f"{draw.randrange(end // 4)}ms",
+        "job_id": job_id,
+        "pool": draw.choice(LEAVES),
+        "kind": kind,
+        "resources": {"cpu": draw.choice(["100m", "400m"]), "memory": "64MiB"},
+        "priority": draw.randrange(3),
+        "update": {"batch": draw.choice([0, 1, 3]), "max_failures": 3, "healthy": draw.choice(["0s", "3s"])},
+        "sim": {"duration": "10h", "ready": draw.choice(["0s", "1s", "4s"])},
+    }
+    if kind == "daemon":
+        return job | {"sla": _sla(draw, 4)}
+    instances = draw.choice([1, 2, 3, 5, 8])
+    job |= {"instances": instances, "strategy": draw.choice(["pack", "spread"]), "preemptible": draw.random() < 0.5}
+    if draw.random() < 0.2:
+        job["sim"] = {"durations": ["10h", "40s"], "exit_code": 1}
+    return job | {"sla": _sla(draw, instances)}
+
+
+def _sla(draw: random.Random, instances: int) -> dict[str, Any]:
+    """Nothing, or bounds of a service."""
+    if draw.random() < 0.1:
+        return {}
+    return {"max_unavailable": draw.randrange(min(instances, 3) + 1)}
+
+
+def _batch(draw: random.Random, job_id: str, end: int) -> dict[str, Any]:
+    instances = draw.choice([1, 3, 8])
+    gang = instances if draw.random() < 0.2 and instances > 1 else 0
+    return {
+        "at": f"{draw.randrange(end)}ms",
+        "job_id": job_id,
+        "pool": draw.choice(LEAVES),
+        "instances": instances,
+        "resources": {"cpu": draw.choice(["200m", "700m", "1500m"]), "memory": "64MiB"},
+        "priority": draw.randrange(3),
+        "preemptible": draw.random() < 0.8,
+        "gang": {"min": gang},
+        "retries": {"max": draw.randrange(3)},
+        "sim": {"duration": f"{draw.randrange(1000, 120_000)}ms", "exit_code": draw.choice([0, 0, 0, 1])},
+    }
+
+
+def _filler(draw: random.Random, hosts: int) -> dict[str, Any]:
+    """Batch tasks on half of all that hosts offer: together with the others nearly all."""
+    sim = {"duration": f"{draw.randrange(60_000, 600_000)}ms"}
+    resources = {"cpu": HOST_CPU // 4, "memory": "16MiB"}
+    return {"job_id": "filler", "pool": "/b", "instances": 2 * hosts, "resources": resources, "sim": sim}
+
+
+def _life(draw: random.Random, service: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Updates and restarts of a service, each while the one before may still go on, another size, another SLA."""
+    at, job_id = _at(service), service["job_id"]
+    for number in range(draw.randrange(8)):
+        at += draw.randrange(4000, 120_000)
+        what = draw.random()
+        if what < 0.4:
+            yield {"at": f"{at}ms", "restart": {"job_id": job_id, "batch": draw.choice([0, 2])}}
+        elif what < 0.9:
+            service = {name: value for name, value in service.items() if name != "at"} | {"command": [f"v{number}"]}
+            if "instances" in service and draw.random() < 0.3:
+                service["instances"] = max(1, service["instances"] + draw.choice([-1, 2]))
+                service["sla"] = _sla(draw, service["instances"])
+            yield {"at": f"{at}ms", "update": service}
+        else:
+            yield {"at": f"{at}ms", "stop": job_id}
+            yield {"at": f"{at + draw.randrange(30_000)}ms", "start": job_id}
+
+
+def _lost_hosts(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, Any]]:
+    """Some hosts are silent for a while, others are gone, for a while or for good."""
+    for host_id in draw.sample(_host_ids(hosts), hosts // 4):
+        at = draw.randrange(end // 4, end)
+        yield {"at": f"{at}ms", draw.choice(["silent", "silent", "fails"]): host_id}
+        if draw.random() < 0.8:
+            yield {"at": f"{at + draw.randrange(1, 120_000)}ms", "returns": host_id}
+
+
+def _lost_machines(draw: random.Random, end: int) -> Iterator[dict[str, Any]]:
+    """The process of each machine is gone for a while, one after the other or at the same time."""
+    for machine in MACHINES:
+        at = draw.randrange(end)
+        yield {"at": f"{at}ms", "lose": machine}
+        yield {"at": f"{min(end - 1, at + draw.randrange(60_000))}ms", "heal": machine}
+
+
+def _host_ids(hosts: int) -> list[str]:
+    return [f"r{number // 2}-{number % 2 + 1}" for number in range(hosts)]
+
+
+def _at(part: dict[str, Any]) -> int:
+    return int(part["at"].removesuffix("ms"))
