@@ -65,6 +65,8 @@ EXIT_CODE_MAX = 255
 STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
 """The signals with which a run can be told to end."""
 VOLUMES_MAX = 16
+WINDOWS_MAX = 16
+"""The most windows of one job."""
 SECRETS_MAX = 32
 """The most secrets of one job."""
 SECRET_BYTES_MAX = 64 * 1024

@@ -6,6 +6,11 @@ by it.
 
 from typing import NamedTuple, Protocol
 
+from events.words import plural
+
+GROUP_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,127}$"
+"""The names of groups of jobs that share a budget."""
+
 
 class Bounded(Protocol):
     """The bounds of a job or a group, as records and rows have them."""
@@ -82,6 +87,21 @@ def limit(max_unavailable: int | None, policy: Policy | None, instances: int) ->
     return Bounds.of(max_unavailable, policy).limit(instances)
 
 
+def strictest(max_unavailable: int | None, policy: Policy | None, instances: int) -> str:
+    """The bound of a job that lets the least go, in words: max_unavailable is 0, min_available is 90% of 3 instances;
+    empty: there is none.
+    """
+    names = ("max_unavailable", "max_unavailable", "min_available", "min_available")
+    bounds = Bounds.of(max_unavailable, policy)
+    texts = [
+        (Bounds()._replace(**{field: value}).limit(instances), f"{name} is {value}{'%' * field.endswith('percent')}")
+        for name, field, value in zip(names, bounds._fields, bounds, strict=True)
+        if value is not None
+    ]
+    text = min(texts, default=(0, ""), key=lambda each: each[0])[1]
+    return f"{text} of {plural(instances, 'instance')}" if text and text != "max_unavailable is 0" else text
+
+
 def hourly(policy: Policy | None, instances: int) -> int | None:
     """The number of wanted instances that may be disrupted in an hour for others; None: any number."""
     if policy is None or (policy.per_hour is None and policy.per_hour_percent is None):
@@ -95,6 +115,18 @@ def hourly(policy: Policy | None, instances: int) -> int | None:
 def replaces_first(policy: Policy | None) -> bool:
     """Whether the next instance is up before the one before it stops."""
     return policy is not None and policy.replace == "before"
+
+
+def replace_fault(kind: str, fixed_port: bool) -> str:
+    """Why no replacement of an instance of a kind is up before that stops; empty: one may be."""
+    reasons = {
+        "batch": "a task of a batch job is started over, not replaced",
+        "stateful": "a stateful instance never runs twice, and its volumes are on one host",
+        "daemon": "a daemon has one task on every host",
+    }
+    if why := reasons.get(kind, "a fixed port keeps two instances from one host" if fixed_port else ""):
+        return f"before is for stateless jobs without fixed ports: {why}; leave `replace` out"
+    return ""
 
 
 def never_allows(max_unavailable: int | None, policy: Policy | None, instances: int) -> bool:

@@ -945,7 +945,7 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
     """The job."""
 
     max_unavailable: int | None = None
-    """How many instances may be unavailable on purpose; null: it has no SLA any more."""
+    """How many instances may be unavailable on purpose; null, as `sla`: it has no SLA any more."""
 
     instances: int = 0
     """The highest instance that the job has, plus 1; 0 where it had an SLA."""

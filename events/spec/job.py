@@ -62,7 +62,6 @@ from events.spec.parts import (
     Resources,
     Retries,
     Sim,
-    Sla,
     Spec,
     Update,
     at,
@@ -72,6 +71,7 @@ from events.spec.parts import (
 )
 from events.spec.ports import PortList, port_names, port_numbers, ports_body
 from events.spec.secrets import Secrets, secrets_body
+from events.spec.sla import Sla, check_sla, number, sla_body
 from events.spec.volumes import Volumes
 from events.strategies import Strategy
 from events.topics import FACT_BYTES_MAX
@@ -232,7 +232,7 @@ class JobSpec(Spec):
     anti_affinity: AntiAffinity = Field(default=[])
     spread: Spread = None
     within: Within = None
-    sla: Sla = Field(default=Sla(), description="How much of a service may be unavailable on purpose.")
+    sla: Sla = Field(default=Sla(), description="How much of it may be unavailable on purpose.")
     health: Health | None = Field(
         default=None, validate_default=True, description="Health check of a run; none: it is available once started."
     )
@@ -378,17 +378,8 @@ class JobSpec(Spec):
 
     @field_validator("sla")
     @classmethod
-    def _for_services(cls, sla: Sla, info: ValidationInfo) -> Sla:
-        if sla.max_unavailable is None:
-            return sla
-        if info.data.get("kind") == "batch":
-            raise at("max_unavailable", "is for services only", sla.max_unavailable)
-        instances = info.data.get("instances", INSTANCES_MAX)
-        if info.data.get("kind") != "daemon" and sla.max_unavailable > instances:
-            raise at(
-                "max_unavailable", f"is {sla.max_unavailable}, the job has {instances} instances", sla.max_unavailable
-            )
-        return sla
+    def _fits_the_job(cls, sla: Sla, info: ValidationInfo) -> Sla:
+        return check_sla(sla, info.data)
 
     @field_validator("overrides")
     @classmethod
@@ -467,7 +458,8 @@ class JobSpec(Spec):
             constraints=constraint_parts(self.constraints),
             strategy=self.strategy or "",
             rules=self._rules,
-            max_unavailable=self.sla.max_unavailable,
+            max_unavailable=number(self.sla.max_unavailable),
+            sla=self.sla.to_part(),
             health=self.health.to_part() if self.health else None,
             update=self.update.to_part(),
             stop_signal=self.stop_signal,
@@ -566,7 +558,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "tolerations": list(rules.tolerations),
         **neighbours_body(rules),
         "strategy": event.strategy or None,
-        "sla": {"max_unavailable": event.max_unavailable},
+        "sla": sla_body(event.max_unavailable, event.sla),
         "health": health_body(event.health) if event.health else None,
         "update": update_body(event.update),
         "stop_signal": event.stop_signal,

@@ -192,14 +192,6 @@ class OutputKept(Spec):
     )
 
 
-class Sla(Spec):
-    """How many instances of a stateless job may be unavailable on purpose; null: no SLA."""
-
-    max_unavailable: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] | None = Field(
-        default=None, description="Instances that may be unavailable on purpose at a time."
-    )
-
-
 class Update(Spec):
     """How updates of a job go through its instances; also restarts and roll-backs."""
 

@@ -6,6 +6,7 @@ from events.records.lifecycle import GangsQueued, JobAccepted
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
 from processors.lifecycle.stateful import STATEFUL
+from processors.state.record_rows import sla_part
 
 
 def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
@@ -29,6 +30,7 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
         count=shapes.count,
         shape=shapes.shape,
         labels=job.labels,
+        sla=sla_part(job.sla),
     )
 
 

@@ -5,6 +5,7 @@ from itertools import compress
 from typing import Any
 
 from events.codes import ENDED_TASKS, JobState, TaskState
+from events.sla import has_sla
 from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import JobRow, SubmittedRow
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
@@ -58,5 +59,5 @@ _TRAITS = tuple(map(int, (Trait.STATELESS, Trait.SLA, Trait.GANG, Trait.PREEMPT_
 
 def traits(row: JobRow, gang: bool) -> int:
     """The column `traits` of a task, as far as it follows from its job."""
-    has = (row.kind != "batch", row.max_unavailable is not None, gang, row.preempt_fails, row.gated, row.health)
+    has = (row.kind != "batch", has_sla(row.max_unavailable, row.sla), gang, row.preempt_fails, row.gated, row.health)
     return sum(compress(_TRAITS, has)) | min(row.retries_max, 1 << 21) << RETRIES_SHIFT

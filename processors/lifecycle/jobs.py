@@ -118,6 +118,7 @@ class Jobs:
             priority=event.priority,
             preempt_fails=job.on_preempt == "fail",
             controller=job.on_controller_end if job.controller else "",
+            sla=job.sla,
             **run_rules(job),
         )
         row.counts[TaskState.NONE] = event.instances

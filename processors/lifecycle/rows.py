@@ -5,7 +5,7 @@ import msgspec
 from events.codes import JobState
 from processors.lifecycle.updates.rows import PolicyRow
 from processors.state.causes import CauseRow
-from processors.state.record_rows import ConstraintRow, RulesRow
+from processors.state.record_rows import ConstraintRow, RulesRow, SlaRow
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -69,6 +69,8 @@ class JobRow(msgspec.Struct, array_like=True):
     """The number of its updates so far, which is that of the last one."""
     leaving_by: CauseRow | None = None
     """Why instances leave it, the last that do."""
+    sla: SlaRow | None = None
+    """The rest of its SLA; None: `max_unavailable` alone says it."""
 
     @property
     def gated(self) -> bool:
@@ -293,6 +295,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     revocable: bool = False
     secrets: tuple[SecretRow, ...] = ()
     rules: RulesRow | None = None
+    sla: SlaRow | None = None
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

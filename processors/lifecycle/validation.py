@@ -25,6 +25,7 @@ from events.topics import FACT_BYTES_MAX
 from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
+from processors.lifecycle.sla_validation import sla_problems
 from processors.lifecycle.task_validation import task_problems, words_fault
 from processors.lifecycle.updates.rows import PolicyRow
 
@@ -129,9 +130,7 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
     for name in ("retries_max", "retries_system"):
         if not 0 <= getattr(job, name) <= RETRIES_MAX:
             yield f"{name} is {getattr(job, name)}, it must be 0 to {RETRIES_MAX}"
-    most = job.instances if job.kind != "daemon" else INSTANCES_MAX
-    if job.max_unavailable is not None and (job.kind == "batch" or not 0 <= job.max_unavailable <= most):
-        yield f"max_unavailable is for services, 0 to {most}"
+    yield from sla_problems(job)
     yield from _update(job)
     if fault := _unknown_ports(job):
         yield fault

@@ -38,6 +38,7 @@ from events.records.lifecycle import (
     RunsEnded,
 )
 from events.records.placement import HostRemoved, TasksPlaced
+from events.sla import has_sla
 from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
 from processors.placement.homes import Homes
@@ -129,7 +130,7 @@ class Runs:
                 priority=event.priority,
                 preemptible=event.preemptible,
                 service=event.kind != "batch",
-                sla=event.max_unavailable is not None,
+                sla=has_sla(event.max_unavailable, event.sla),
                 controller=event.controller,
                 daemon=event.kind == "daemon",
                 labels=dict(sorted(event.labels.items())),
@@ -146,7 +147,7 @@ class Runs:
     def sla_changed(self, event: JobSlaChanged, now: int) -> None:
         """A job has an objective of availability, or none any more."""
         if event.job_id in self.jobs:
-            self.jobs.change(event.job_id).sla = event.max_unavailable is not None
+            self.jobs.change(event.job_id).sla = has_sla(event.max_unavailable, event.sla)
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Runs wait for admission, or for a place where it is kept, some of them on one host alone; their tasks may ask

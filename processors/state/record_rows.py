@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from events.records.base import Event, NestedRecord
-from events.records.parts import PlacementRules
+from events.records.parts import PlacementRules, SlaPolicy
 from events.structs import known
 
 T = TypeVar("T")
@@ -58,6 +58,44 @@ class RulesRow(msgspec.Struct, frozen=True, array_like=True):
     def to_part(self) -> PlacementRules:
         """The part of a record."""
         return msgspec.convert(self, PlacementRules, from_attributes=True)
+
+
+class ZoneRow(msgspec.Struct, frozen=True, array_like=True):
+    """The `ZoneOffsets` of a window."""
+
+    name: str = ""
+    from_s: tuple[int, ...] = ()
+    offset_s: tuple[int, ...] = ()
+    until_s: int = 0
+
+
+class WindowRow(msgspec.Struct, frozen=True, array_like=True):
+    """An `SlaWindow` of a job."""
+
+    schedule: str
+    duration_ms: int
+    zone: ZoneRow
+
+
+class SlaRow(msgspec.Struct, frozen=True, array_like=True):
+    """The `SlaPolicy` of a job."""
+
+    max_unavailable_percent: int | None = None
+    min_available: int | None = None
+    min_available_percent: int | None = None
+    min_healthy_ms: int = 0
+    per_hour: int | None = None
+    per_hour_percent: int | None = None
+    replace: str = ""
+    surge: int = 1
+    replace_wait_ms: int = 120_000
+    group: str = ""
+    windows: tuple[WindowRow, ...] = ()
+
+
+def sla_part(row: SlaRow | None) -> SlaPolicy | None:
+    """The part of a record; None where the row is."""
+    return None if row is None else msgspec.convert(row, SlaPolicy, from_attributes=True)
 
 
 def rules_row(rules: PlacementRules | None) -> RulesRow | None:

@@ -19,7 +19,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "controller": {"instances": 2},
     "gang": {"instances": 4},
     "within": {"instances": 4, "gang": {"min": 4}},
-    "sla": {"kind": "stateless"},
+    "sla": {"kind": "stateless", "instances": 3},
     "health": {"kind": "stateless", "ports": ["http"]},
     "update": {"kind": "stateless", "instances": 4},
     "on_silence": {"kind": "stateless"},

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Iterator, Sequence
 
-from events.spec.parts import Gang, Sla
+from events.spec.parts import Gang
 from paceline.output import write_yaml
 from paceline.simulate.faults.injection import InjectedFault
 from paceline.simulate.scenario.parse import is_sound
@@ -79,7 +79,7 @@ def _smaller(part: ScenarioJob | HostGroup) -> Iterator[ScenarioJob | HostGroup]
             continue
         gang = Gang(min=min(part.gang.min, few) if few > 1 else 0)
         most = part.sla.max_unavailable
-        sla = Sla(max_unavailable=None if most is None else min(most, few))
+        sla = part.sla.model_copy(update={"max_unavailable": min(most, few) if isinstance(most, int) else most})
         yield part.model_copy(update={"instances": few, "gang": gang, "sla": sla})
 
 

@@ -5,16 +5,19 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from events.bounds import INSTANCES_MAX
 from events.codes import Code, UpdateState
 from events.columns import I64, ints, spread
 from events.records.base import Event
 from events.records.lifecycle import ImagePrefetchOrdered, UpdatePaused, UpdatePromoted, UpdateStarted
+from events.sla import strictest
 from events.words import plural
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import RESTART, Updates
 from processors.lifecycle.updates.versions import fixed_change, pinned_anew, policy_for
+from processors.lifecycle.updates.window import most_down
 from processors.state.causes import job_fact
 
 COUNTS = ("added", "updated", "removed", "unchanged")
@@ -31,6 +34,7 @@ class Answer(NamedTuple):
     update: int = 0
 
 
+RELAX = "relax it, or say `replace: before`"
 CONTROLLER_OVER = Answer(Code.ALREADY_ENDED, "the controller of the job is over, and the job ends with it")
 
 
@@ -71,10 +75,8 @@ class UpdateCommands:
             or not (changed.any() or self._updates.differences.lacking(ask.job_id, version.instances))
         ):
             return Answer(Code.REPEATED, f"the job has this specification already, as version {row.version}")
-        if version.max_unavailable == 0 and changed[: version.instances].any():
-            return Answer(
-                Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for an update; raise it"
-            )
+        if changed[: version.instances].any() and (why := barred(version, row.tasks)):
+            return Answer(Code.NOT_UPDATABLE, f"{why}, so no instance may be stopped for an update; {RELAX}")
         cause = job_fact(offset)
         started = self._decisions.start(ask.job_id, "update", version, cause, jobs_offset=offset)
         pulls = self._updates.image_waits.orders(ask, version, cause)
@@ -102,7 +104,7 @@ class UpdateCommands:
             )
         begun = next(each for each in started if isinstance(each, UpdateStarted))
         count = begun.added + begun.updated + begun.removed
-        most = min(version.policy.batch or count, version.max_unavailable or count)
+        most = min(version.policy.batch or count, most_down(version, row.tasks) or count)
         batch = f", at most {most} at a time" if most < count else ""
         start = "; it waits for resume" if version.policy.start_paused else ""
         kinds = [f"{each} {name}" for name in COUNTS if (each := getattr(begun, name))]
@@ -121,10 +123,8 @@ class UpdateCommands:
         job_id, version = ask.job_id, self._updates.version(ask.job_id)
         if row.kind == "batch":
             return Answer(Code.NOT_UPDATABLE, "tasks of a batch job are not restarted; submit it anew")
-        if version.max_unavailable == 0:
-            return Answer(
-                Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for a restart; raise it"
-            )
+        if why := barred(version, row.tasks):
+            return Answer(Code.NOT_UPDATABLE, f"{why}, so no instance may be stopped for a restart; {RELAX}")
         instances = instances_of(ask, row)
         if instances is None:
             return outside(row)
@@ -162,9 +162,9 @@ class UpdateCommands:
         changed = self._updates.differences.changed(job_id, version)
         if row.kind == "batch" and (why := self._updates.differences.batch_fault(job_id, version, changed)):
             return Answer(Code.NOT_UPDATABLE, why)
-        if version.max_unavailable == 0 and changed[: version.instances].any():
+        if changed[: version.instances].any() and (why := barred(version, row.tasks)):
             return Answer(
-                Code.NOT_UPDATABLE, "max_unavailable is 0 there, so no instance may be stopped for it; update it first"
+                Code.NOT_UPDATABLE, f"{why} there, so no instance may be stopped for it; update the version first"
             )
         started = self._decisions.start(job_id, ROLL_BACK, version, job_fact(offset), like=number)
         return self._begun(job_id, row, version, tuple(started), offset)
@@ -199,6 +199,16 @@ class UpdateCommands:
         message = f"{plural(update.done, 'instance')} reached version {update.version}, {update.pending} were not taken"
         ended = self._decisions.end(ask.job_id, update, UpdateState.ABORTED, Code.ABORTED, message, job_fact(offset))
         return Answer(Code.DONE, message, (ended,), update=update.number)
+
+
+def barred(version: VersionRow, tasks: int) -> str:
+    """The bound by which an SLA lets no instance go for an update, in words; empty: it lets some. `tasks`: those that
+    the job has.
+    """
+    instances = version.instances if version.instances < INSTANCES_MAX else tasks
+    if not instances or most_down(version, tasks) != 0:
+        return ""
+    return strictest(version.max_unavailable, version.sla, instances)
 
 
 def _no_update(job_id: str) -> Answer:

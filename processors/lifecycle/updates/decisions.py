@@ -26,6 +26,7 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Cause, UpdatePolicy
+from events.sla import has_sla
 from events.words import plural
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.instance_ranges import ranges, stretches
@@ -41,7 +42,7 @@ from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import FAILED, INHERITED, STEP, TAKEN, Step, has_come
 from processors.lifecycle.updates.updates import RESTART, Updates
 from processors.lifecycle.updates.waits import Waits
-from processors.lifecycle.updates.window import UP, Pending, next_instances, pending, room, width
+from processors.lifecycle.updates.window import UP, Pending, most_down, next_instances, pending, room, width
 from processors.state.causes import recorded
 
 ROLL_BACK = "roll_back"
@@ -236,7 +237,8 @@ class UpdateDecisions:
         if deferred := len(self._waits.deferred(job_id)):
             return f"sla has let none of {plural(deferred, 'instance')} go {within}: too many others are unavailable"
         if waiting := self._waits.take_all(job_id, update, version):
-            most = f"all {version.max_unavailable} that may be unavailable" if waiting > 1 else "the one that may be"
+            allowed = most_down(version, update.instances)
+            most = f"all {allowed} that may be unavailable" if waiting > 1 else "the one that may be"
             return f"{plural(waiting, 'instance')} found no place {within}, {most}"
         return ""
 
@@ -316,7 +318,7 @@ class UpdateDecisions:
         taken_now = np.sort(np.concatenate(following))
         if len(taken_now):
             yield InstancesTaken.pack(job_id=job_id, number=update.number, **ranges(taken_now), cause=cause)
-        if len(following.removed) and version.max_unavailable is not None:
+        if len(following.removed) and has_sla(version.max_unavailable, version.sla):
             yield InstancesWanted.pack(job_id=job_id, wanted=False, **ranges(following.removed), cause=cause)
         if len(following.added) and not added.waits:
             yield first_queued(job_id, row, following.added)
@@ -375,7 +377,9 @@ class UpdateDecisions:
         )
         if version.priority != row.priority and kind != RESTART:  # `job priority` makes no version
             yield JobPriorityChanged(job_id=job_id, priority=version.priority, cause=cause)
-        if (changed_sla := sla_change(job_id, row, self._tasks, version.max_unavailable, cause)) is not None:
+        if (
+            changed_sla := sla_change(job_id, row, self._tasks, version.max_unavailable, version.sla, cause)
+        ) is not None:
             yield changed_sla
 
     def _column(self, job_id: str, name: str) -> Any:

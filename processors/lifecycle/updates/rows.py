@@ -4,7 +4,7 @@ import msgspec
 
 from events.bounds import PULL_MS
 from processors.state.causes import CauseRow
-from processors.state.record_rows import ConstraintRow, RulesRow
+from processors.state.record_rows import ConstraintRow, RulesRow, SlaRow
 from processors.state.seconds import Seconds, milliseconds
 
 PROGRESS_DEADLINE_MS = 600_000
@@ -61,6 +61,7 @@ class VersionRow(msgspec.Struct, frozen=True, array_like=True):
     spec_hash: bytes
     completed: bool = False
     """Whether an update has completed it, or it is the first: roll-backs go to such."""
+    sla: SlaRow | None = None
 
 
 class ImageWaitRow(msgspec.Struct, frozen=True, array_like=True):
@@ -113,6 +114,11 @@ class UpdateRow(msgspec.Struct, array_like=True):
     """Since when its canary is done and it waits to be promoted; 0: it doesn't."""
     image: ImageWaitRow | None = None
     """The hosts that are to have its image before it takes the first instance; None: it waits for none."""
+
+    @property
+    def instances(self) -> int:
+        """The instances that it takes, or has taken."""
+        return self.pending + self.flight + self.done + self.bad
 
     # The deadlines of an update, in logical milliseconds. `since_s`: a second, or one of each of many.
 

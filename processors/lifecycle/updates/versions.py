@@ -64,6 +64,7 @@ def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) ->
         alike.policy,
         spec_hash,
         completed,
+        alike.sla,
     )
 
 
@@ -95,6 +96,7 @@ def _alike(job: SubmittedRow) -> VersionRow:
         max_unavailable=job.max_unavailable,
         policy=policy_for(job.kind, job.update or PolicyRow()),
         spec_hash=b"",
+        sla=job.sla,
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from events.codes import TaskState
 from events.columns import I64
+from events.sla import has_sla
 from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
@@ -12,7 +13,7 @@ from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, OPEN, STEP, Step, has_come
 from processors.lifecycle.updates.updates import Updates
-from processors.lifecycle.updates.window import width
+from processors.lifecycle.updates.window import most_down, width
 
 NOBODY: I64 = np.zeros(0, dtype=np.int64)
 
@@ -110,7 +111,7 @@ class Waits:
 
     def take_all(self, job_id: str, update: UpdateRow, version: VersionRow) -> int:
         """Counts instances without a place, if they take all that the SLA leaves the update; 0: it leaves it more."""
-        most = version.max_unavailable
+        most = most_down(version, update.instances)
         if not most or not update.pending or width(update, version) < most or update.flight + update.bad < most:
             return 0
         flight = np.flatnonzero(self._updates.column(job_id, "step") & STEP == Step.FLIGHT)
@@ -127,7 +128,8 @@ class Waits:
 
     def deferred(self, job_id: str) -> I64:
         """Instances that are taken and that sla doesn't let go."""
-        if self._jobs.table[job_id].max_unavailable is None:
+        row = self._jobs.table[job_id]
+        if not has_sla(row.max_unavailable, row.sla):
             return NOBODY
         step, verdict = self._updates.column(job_id, "step") & STEP, self._updates.column(job_id, "verdict")
         causes = self._updates.column(job_id, "causes") & EndCause.UPDATE

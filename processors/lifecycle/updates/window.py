@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from events.bounds import INSTANCES_MAX
 from events.codes import TaskState
 from events.columns import I64
+from events.sla import limit, replaces_first
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.tasks import HELD
@@ -33,10 +35,21 @@ class Next(NamedTuple):
     removed: I64
 
 
+def most_down(version: VersionRow, tasks: int) -> int | None:
+    """Most instances that an SLA lets be down at a time, or replaced first; None: there is no SLA. `tasks`: those of a
+    daemon, which has one on each host.
+    """
+    if version.sla is None:
+        return version.max_unavailable
+    instances = tasks if version.instances == INSTANCES_MAX else version.instances
+    most = limit(version.max_unavailable, version.sla, instances)
+    return max(most, min(version.sla.surge, instances)) if replaces_first(version.sla) else most
+
+
 def width(update: UpdateRow, version: VersionRow) -> int:
     """Most instances that the update may have down at a time; of a job that it creates nothing is available yet."""
-    most = update.policy.batch or update.pending + update.flight + update.done + update.bad
-    return min(most, version.max_unavailable) if version.max_unavailable and update.kind != CREATE else most
+    most, allowed = update.policy.batch or update.instances, most_down(version, update.instances)
+    return min(most, allowed) if allowed and update.kind != CREATE else most
 
 
 def room(update: UpdateRow, version: VersionRow, inherited: int, stopped: int) -> Room:

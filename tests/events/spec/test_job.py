@@ -92,7 +92,7 @@ def test_everything_wrong_is_said_at_once():
             "instances": 3,
             "resources": {"cpu": 0, "memroy": "1GiB", "memory": 64},
             "gang": {"min": 5},
-            "sla": {"max_unavailable": 1},
+            "sla": {"max_unavailable": 4},
             "constraints": [{"attribute": "arch"}],
             "on_silence": {"action": "stop_after"},
             "labels": {"a/b~c": 1},

@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint, HealthCheck, Isolation, PlacementRules, Secret, Simulated, UpdatePolicy
+from events.records.parts import (
+    Constraint,
+    HealthCheck,
+    Isolation,
+    PlacementRules,
+    Secret,
+    Simulated,
+    SlaPolicy,
+    UpdatePolicy,
+)
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
@@ -54,6 +63,7 @@ OTHER: dict[str, Any] = {
     "revocable": True,
     "secrets": (Secret(name="db", version=1),),
     "rules": PlacementRules(tolerations=("dedicated",)),
+    "sla": SlaPolicy(min_healthy_ms=5),
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}
 

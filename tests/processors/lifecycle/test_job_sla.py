@@ -18,7 +18,7 @@ BY = Cause(topic="paceline.jobs", offset=7)
 
 
 def change(world: World, max_unavailable: int | None) -> JobSlaChanged | None:
-    return sla_change("a", world.machine.jobs["a"], world.machine.tasks, max_unavailable, BY)
+    return sla_change("a", world.machine.jobs["a"], world.machine.tasks, max_unavailable, None, BY)
 
 
 def service(max_unavailable: int | None, instances: int = 3) -> World:

@@ -165,7 +165,7 @@ def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> N
         ({"strategy": "magic"}, "INVALID_SPEC"),
         ({"constraints": (Constraint("rack", "like", ("a",)),)}, "INVALID_SPEC"),
         ({"on_silence": "stop_after", "stop_after_ms": 60_000}, "INVALID_SPEC"),
-        ({"max_unavailable": 1}, "INVALID_SPEC"),
+        ({"max_unavailable": 2}, "INVALID_SPEC"),
         ({"ports": ("a", "a")}, "INVALID_SPEC"),
         ({"ports": ("a-b", "a_b")}, "INVALID_SPEC"),
         ({"env": {"A": "x" * 600_000}}, "TOO_LARGE"),
