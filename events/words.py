@@ -34,7 +34,10 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "offers less than runs there": ("offers less than runs there", "offer less than runs there"),
     **{
         name: (f"is {name}", f"are {name}")
-        for name in ("returning", "silent", "lost", "suspected", "tainted", "exclusive")
+        for name in (
+            *("returning", "silent", "lost", "suspected", "tainted", "exclusive"),
+            *("cordoned", "draining", "drained", "being checked"),
+        )
     },
 }
 """The words for hosts that lack no resource: for one, and for several."""

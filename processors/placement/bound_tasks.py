@@ -9,7 +9,11 @@ from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.explain import hosts_reasons, nearest, unplaced
 from processors.placement.packing import Mask, fits, turns
+from processors.placement.rows import BOUND_CODES
 from processors.placement.states import ABSENT
+
+REASONS = (Code.BOUND_HOST_LOST, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_IN_MAINTENANCE)
+"""Why a host doesn't take what is bound to it; the first that holds, else BOUND_HOST_BUSY."""
 
 
 def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
@@ -31,8 +35,9 @@ def codes(view: ClusterView, shape: ShapeView, hosts: I64) -> I64:
     lost = view.hosts.are(ABSENT)[numbers]
     never = fits(view.hosts.capacity, shape.need, numbers, 1) == 0
     reasons = [lost, shape.mismatch[numbers] & view.hosts.counts[numbers], never & view.hosts.counts[numbers]]
+    reasons.append(view.hosts.barred[numbers] == 2)
     why = np.zeros(len(hosts), dtype=np.int64)  # a host that was removed is lost
-    why[there] = np.select(reasons, range(len(reasons)), len(reasons))
+    why[there] = np.select(reasons, [*map(BOUND_CODES.index, REASONS)], BOUND_CODES.index(Code.BOUND_HOST_BUSY))
     return why
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.bounds import KINDS_MAX, WORD_MAX
-from events.codes import Code
+from events.codes import Code, Stage
 from events.columns import I64, counted, distinct
 from events.conditions import text_of
 from events.reasons import LASTING
@@ -32,7 +32,7 @@ from processors.placement.neighbours import (
 )
 from processors.placement.packing import Mask, Weights, feasible, fits, have_room
 from processors.placement.room.kept import OwnRoom
-from processors.placement.states import ABSENT, STATES, TAKES_BOUND, Phase
+from processors.placement.states import ABSENT, STAGES, STATES, TAKES, TAKES_BOUND, Phase
 from processors.state.record_rows import ConstraintRow, RulesRow
 
 NEAREST = 3
@@ -41,10 +41,12 @@ LACK_MAX = 1 << 57
 """Bounds what a lack adds to the distance of a miss, so that the sum over `KINDS_MAX` stays within 64 bits."""
 
 OPEN = KINDS_MAX + 1
-"""Reasons in the column: below it the index of a kind, or of ports behind them, from it on phases, then KEPT for what
-is kept for others, FIXED_PORT where another task has a port that must have its number, from CONSTRAINT on conditions.
+"""Reasons in the column: below it the index of a kind, or of ports behind them, from it on phases, from STAGED on
+stages of hosts that are in maintenance, then KEPT for what is kept for others, FIXED_PORT where another task has a port
+that must have its number, from CONSTRAINT on conditions.
 """
-KEPT = OPEN + len(Phase)
+STAGED = OPEN + len(Phase)
+KEPT = STAGED + len(Stage)
 FIXED_PORT = KEPT + 1
 RULED = FIXED_PORT + 1
 """And with it the rules by which tasks look at neighbours, in the order of `RULE_NAMES`."""
@@ -60,6 +62,8 @@ RULE_CODES = {
 }
 
 
+OF_HOST = (Code.BOUND_HOST_BUSY, Code.BOUND_HOST_IN_MAINTENANCE)
+"""Reasons of tasks that are bound to a host which passes."""
 MARKS = (Code.HOSTS_TAINTED, Code.HOSTS_EXCLUSIVE)
 """Why hosts are closed that meet all conditions, in the order of `ConditionSet`."""
 MARK_NAMES = ("tainted", "exclusive")
@@ -101,6 +105,8 @@ def reason(
         return Reason(Code.NO_EMPTY_HOST, part, fit)
     if _fits_on_suspected(view, parts):
         return Reason(Code.HOSTS_SUSPECTED, part, fit)
+    if _fits_in_maintenance(view, parts):
+        return Reason(Code.HOSTS_IN_MAINTENANCE, part, fit)
     return Reason(Code.GANG_INCOMPLETE if tasks > 1 and any(fit) else Code.NO_HOST_FITS, part, fit)
 
 
@@ -234,6 +240,15 @@ def _fits_on_suspected(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]
     return together(view.free, view.weight, meeting, None, view.score).hosts is not None
 
 
+def _fits_in_maintenance(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> bool:
+    """Whether they would find a place if hosts that are cordoned or drained took tasks."""
+    if not view.hosts.in_maintenance:
+        return False
+    takes = view.hosts.are(TAKES)
+    meeting = [shape.part(size)._replace(open_=shape.ports_free & takes & (shape.unmet < 0)) for shape, size in parts]
+    return together(view.free, view.weight, meeting, None, view.score).hosts is not None
+
+
 def instances_text(instances: I64) -> str:
     """Instances as ranges, such as 3-5,9, the first `RANGES_MAX` of them."""
     parts = np.split(instances, np.flatnonzero(np.diff(instances) != 1) + 1) if len(instances) else []
@@ -314,7 +329,10 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
     if code in LASTING:  # silence passes: what a silent host offers is judged like any other
         departed = np.where(hosts.are(ABSENT), phase, Phase.RETURNING)
         phase = np.where(hosts.counts, Phase.UP, departed)
-    elif code == Code.BOUND_HOST_BUSY:  # a suspected host takes those that are bound to it
+    elif code in (
+        Code.BOUND_HOST_BUSY,
+        Code.BOUND_HOST_IN_MAINTENANCE,
+    ):  # a suspected host takes those that are bound to it
         phase = np.where(hosts.are(TAKES_BOUND), Phase.UP, phase)
     short = np.full(len(hosts.ids), OPEN, dtype=np.int64)
     for at in reversed(range(len(shape.need))):
@@ -331,7 +349,11 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
         reason[reason == OPEN] = FIXED_PORT
     if code == Code.NEVER_FITS and (rules := shape.rules) is not None:
         reason[reason == OPEN] = RULED + (LIMIT if rules.host_limit else len(RULE_NAMES) if rules.within else FREE)
-    return np.where(phase == Phase.UP, reason, OPEN + phase)
+    reason = np.where(phase == Phase.UP, reason, OPEN + phase)
+    if hosts.in_maintenance and code not in LASTING:
+        closed = hosts.barred > (1 if code in OF_HOST else 0)
+        reason = np.where(closed & ~hosts.are(ABSENT), STAGED + hosts.stage, reason)
+    return reason
 
 
 def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
@@ -343,6 +365,8 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
         return "port taken"
     if reason in RULES:
         return _rule_name(shape, reason - RULED)
+    if reason >= STAGED and reason < CONSTRAINT:
+        return STAGES[Stage(reason - STAGED)].name
     if reason < CONSTRAINT:
         return STATES[Phase(reason - OPEN)].name
     return _condition_name(shape.constraints, reason - CONSTRAINT)

@@ -2,8 +2,8 @@
 
 A task has its home in two columns: `home`, the number of the host plus 1, and `home_s`, the second since when. What it
 asks counts as used there, and ports that it must have as taken, so nobody else is put in its place. It ends when the
-task has a place, there or elsewhere, when a run of it ends otherwise, when the host is given up, or after `HOME_MS`,
-but for tasks that are bound to it.
+task has a place, there or elsewhere, when a run of it ends otherwise, when the host is given up or its maintenance
+begins, or after `HOME_MS`, but for tasks that are bound to it.
 
 Decision 038.
 """
@@ -66,7 +66,7 @@ class Homes:
 
     def keep(self, slots: I64, numbers: I64, now: int) -> None:
         """Tasks whose runs have given their places back, ascending, have their homes there: on hosts by number."""
-        there = ~self._hosts.are(ABSENT)[numbers]
+        there = ~self._hosts.are(ABSENT)[numbers] & (self._hosts.barred[numbers] == 0)
         slots, numbers = slots[there], numbers[there]
         if len(slots):
             self._arena.put(slots, home=numbers + 1, home_s=second(now))
@@ -113,7 +113,7 @@ class Homes:
             self.leave(self._calendar.until(_KEPT.since_s(due_ms)))
 
     def given_up(self, host_id: str) -> None:
-        """A host is given up, or forgotten: nothing is kept there."""
+        """A host is given up, forgotten or in maintenance: nothing is kept there."""
         if self.tasks:
             self.leave(np.flatnonzero(self._arena["home"] == self._hosts.table[host_id].number + 1))
 

@@ -20,10 +20,10 @@ class HostReports:
         causes = cell.changed_by or ([by] if by is not None else [])
         if not causes:
             return None
-        counted = hosts.capacity[:-1] * hosts.counts
+        offered = hosts.capacity[:-1] * hosts.counts
         return CapacityChanged(
-            capacity=self._amounts(counted.sum(axis=1).tolist()),
-            largest=self._amounts(counted.max(axis=1, initial=0).tolist()),
+            capacity=self._amounts(hosts.counted.sum(axis=1).tolist()),
+            largest=self._amounts(offered.max(axis=1, initial=0).tolist()),
             hosts=int(hosts.counting.sum()),
             version=cell.version + 1,
             causes=all_recorded(causes),

@@ -11,6 +11,7 @@ import numpy as np
 from events.abilities import VALUE, image_attribute
 from events.arrays.reused_numbers import ReusedNumbers
 from events.bounds import IMAGES_MAX, LOAD_STEPS
+from events.codes import Stage
 from events.columns import I64
 from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostImages, HostOffered, HostSilent, HostsLoaded
@@ -23,7 +24,7 @@ from processors.placement.host_ports import HostPorts
 from processors.placement.packing import Mask, Scales, scales_of
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
 from processors.placement.shrunken import Shrunken
-from processors.placement.states import TAKES, TAKES_BOUND, Phase, phase_of
+from processors.placement.states import LEAVING, STAGES, TAKES, TAKES_BOUND, Phase, phase_of
 from processors.state.causes import CurrentInput, newest
 from processors.state.shapes import Shape
 from processors.state.table import Table, struct_table
@@ -51,6 +52,8 @@ class Hosts:
         self.places = ReusedNumbers()
         self.untold: dict[str, None] = {}
         """Hosts of which something else was said last than whether they are heard now."""
+        self.in_maintenance: dict[int, bool] = {}
+        """The hosts that aren't wanted to be UP, by number; True: what runs there leaves, or has left."""
         self.shrunken = Shrunken(self.kinds)
         self.constraints = Constraints()
         self.offers = 0
@@ -60,7 +63,7 @@ class Hosts:
         self.engine: Engine | None = None
         """The board of many hosts, derived, and kept from one decision to the next."""
         self.ports = HostPorts()
-        self._columns = np.zeros((2 * (len(self.kinds) + 1) + 7, WIDTH_MIN), dtype=np.int64)
+        self._columns = np.zeros((2 * (len(self.kinds) + 1) + 9, WIDTH_MIN), dtype=np.int64)
         self._point()
 
     def _point(self) -> None:
@@ -71,6 +74,10 @@ class Hosts:
         """Invariant: of each host and kind the sum over its runs (`runs`) and what is kept for others (`homes.py`); so
         it is never below 0, and 0 where there is neither.
         """
+        self.stage: I64 = columns[-9]
+        """The stage of its maintenance (`Stage`)."""
+        self.barred: I64 = columns[-8]
+        """By its stage: 0: it takes tasks; 1: those that are bound to it; 2: none."""
         self.load: I64 = columns[-7]
         """In `LOAD_STEPS`; half of them where it isn't known."""
         self.phase: I64 = columns[-6]
@@ -91,12 +98,14 @@ class Hosts:
     @property
     def up(self) -> Mask:
         """The hosts that tasks may be put on."""
-        return self.are(TAKES)
+        mask = self.are(TAKES)
+        return mask & (self.barred == 0) if self.in_maintenance else mask
 
     @property
     def heard(self) -> Mask:
         """The hosts that take tasks, if only those that are bound to them."""
-        return self.are(TAKES_BOUND)
+        mask = self.are(TAKES_BOUND)
+        return mask & (self.barred < 2) if self.in_maintenance else mask
 
     def are(self, phases: Sequence[Phase]) -> Mask:
         """The hosts that are in one of some states."""
@@ -128,6 +137,8 @@ class Hosts:
         np.add.at(self.runs, numbers, sign)
         assert sign > 0 or self.runs[numbers].min(initial=0) >= 0, "a run gave its place back twice"
         self.keep(numbers, needs, sign)
+        if (staged := self.in_maintenance) and any(staged.get(number) for number in numbers.tolist()):
+            self.changed()
 
     def keep(self, numbers: I64, needs: I64, sign: int = 1) -> None:
         """The same for what is kept for runs to come."""
@@ -201,7 +212,7 @@ class Hosts:
         row = self._known(event.host_id)
         if event.session <= row.session:
             return
-        row.session, row.lost = event.session, False
+        row.session, row.lost, row.boot = event.session, False, event.boot
         row.silent_ms, row.silent_by, row.departed_ms, row.departed_by, row.load = 0, None, 0, None, None
         self._derive(row)
 
@@ -276,6 +287,25 @@ class Hosts:
         row.avoided_ms = until_ms
         self._derive(row)
         return row
+
+    def staged(self, host_id: str, stage: Stage, bound_left: bool) -> None:
+        """A host is wanted to be in a stage; `bound_left`: not even tasks that are bound to it are put there."""
+        number, rules = self.table[host_id].number, STAGES[stage]
+        self.stage[number] = stage
+        self.barred[number] = 0 if rules.takes else 1 if rules.takes_bound and not bound_left else 2
+        if stage == Stage.UP:
+            self.in_maintenance.pop(number, None)
+        else:
+            self.in_maintenance[number] = stage in LEAVING
+
+    @property
+    def counted(self) -> I64:
+        """The amounts of each host that count for the cell, [kinds, hosts]; of those in maintenance what runs hold."""
+        amounts = self.capacity[:-1] * self.counts
+        leaving = [number for number, leaves in self.in_maintenance.items() if leaves]
+        if leaving:
+            amounts[:, leaving] = np.minimum(amounts[:, leaving], self.used[:-1, leaving])
+        return amounts
 
     def taint(self, event: HostTainted, now: int) -> None:
         """A host has these taints by operators."""

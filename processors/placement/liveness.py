@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from events.codes import Code
+from events.codes import Code, Stage
 from events.columns import I64
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostLossConfirmed
@@ -17,7 +17,9 @@ from events.records.parts import Cause
 from events.records.placement import HostAnswered, HostLost
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts
+from processors.placement.packing import Mask
 from processors.placement.rows import AskRow, CellRow
+from processors.placement.stages import Stages
 from processors.placement.states import ABSENT
 from processors.state.causes import CurrentInput, host_fact, recorded
 from processors.state.cell_settings import CellSettings
@@ -32,12 +34,15 @@ WINDOW_MS = 60_000
 class Liveness:
     """Decides `HostLost` and answers operators."""
 
-    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings, current: CurrentInput) -> None:
+    def __init__(
+        self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings, current: CurrentInput, stages: Stages
+    ) -> None:
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self._hosts = hosts
         self._cell = cell
         self._settings = settings
         self._input = current
+        self._stages = stages
 
     def beat(self, event: GatewayBeat, now: int) -> None:
         """A gateway lives."""
@@ -56,8 +61,8 @@ class Liveness:
             self.asks.remove(event.hosts_offset)
 
     def lost(self, event: HostLost, now: int) -> None:
-        """A host was given up; by silence, it counts for the bound."""
-        if event.code != Code.SILENT:
+        """A host was given up; by silence, it counts for the bound, unless it was drained: nothing is lost with it."""
+        if event.code != Code.SILENT or self._stages.is_drained(event.host_id):
             return
         row = self._cell.change("cell")
         if now - row.window_ms >= WINDOW_MS:
@@ -89,10 +94,14 @@ class Liveness:
         cell = self._cell["cell"]
         silent = np.flatnonzero(self._hosts.silent_ms)
         if cell.beats_since_ms and len(silent):
-            bounded, graced = (int(each.min()) for each in self._lost_ms(silent))
-            if self._losses_allowed(bounded) == 0:
-                bounded = max(bounded, cell.window_ms + WINDOW_MS)
-            times.append(min(bounded, graced))
+            lost_ms, graced_ms = self._lost_ms(silent)
+            drained = self._drained(silent)
+            times += [int(each.min()) for each in (lost_ms[drained], graced_ms[~drained]) if len(each)]
+            if not drained.all():
+                bounded = int(lost_ms[~drained].min())
+                if self._losses_allowed(bounded) == 0:
+                    bounded = max(bounded, cell.window_ms + WINDOW_MS)
+                times.append(bounded)
         return min(times, default=None)
 
     def _answer(self, host_id: str, given_up: dict[str, None]) -> tuple[Code, str]:
@@ -115,10 +124,16 @@ class Liveness:
             return []
         hosts = hosts[np.argsort(self._hosts.silent_ms[hosts], kind="stable")]
         lost_ms, graced_ms = self._lost_ms(hosts)
-        graced = hosts[graced_ms <= now].tolist()
-        due = hosts[(lost_ms <= now) & (graced_ms > now)].tolist()[: self._losses_allowed(now)]
-        hosts_due = [(number, Code.GRACE_PASSED) for number in graced] + [(number, Code.SILENT) for number in due]
+        drained, late = self._drained(hosts) & (lost_ms <= now), graced_ms <= now
+        due = hosts[(lost_ms <= now) & ~late & ~drained].tolist()[: self._losses_allowed(now)]
+        hosts_due = [(number, Code.GRACE_PASSED) for number in hosts[late & ~drained].tolist()]
+        hosts_due += [(number, Code.SILENT) for number in [*hosts[drained].tolist(), *due]]
         return [each for each in hosts_due if self._hosts.ids[each[0]] not in given_up]
+
+    def _drained(self, hosts: I64) -> Mask:
+        """True for hosts that were drained: they are given up whatever the bound says."""
+        mask: Mask = (self._hosts.stage[hosts] == Stage.DRAINED) & (self._hosts.runs[hosts] == 0)
+        return mask
 
     def _lost_ms(self, hosts: I64) -> tuple[I64, I64]:
         """When silent hosts are given up as far as the bound of losses allows, and when whatever it says."""

@@ -27,8 +27,11 @@ from events.records.hosts import (
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,
+    HostsCordonRequested,
+    HostsDrainRequested,
     HostSilent,
     HostsLoaded,
+    HostsResumeRequested,
     HostTaintRequested,
 )
 from events.records.lifecycle import (
@@ -53,7 +56,9 @@ from events.records.placement import (
     HostAvoided,
     HostHearingChanged,
     HostLost,
+    HostMaintenanceChanged,
     HostRemoved,
+    HostsAnswered,
     HostsReserved,
     HostTainted,
     HostTrusted,
@@ -72,6 +77,7 @@ from processors.placement.host_removal import HostRemovals
 from processors.placement.host_reports import HostReports
 from processors.placement.hosts import Hosts
 from processors.placement.liveness import Liveness
+from processors.placement.maintenance import Maintenance
 from processors.placement.matching import Matching
 from processors.placement.reports import Reports
 from processors.placement.room.kept import kept_room
@@ -80,6 +86,7 @@ from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
 from processors.placement.slack import Slack
+from processors.placement.stages import Stages
 from processors.placement.surplus import Surplus
 from processors.placement.taints import Taints
 from processors.state.budget import Budget
@@ -94,7 +101,7 @@ from processors.state.table import Table, struct_table
 CHANGES: frozenset[type[Event]] = frozenset(
     (
         *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
-        *(HostAvoided, HostTrusted, HostTainted),
+        *(HostAvoided, HostTrusted, HostTainted, HostMaintenanceChanged),
         *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
     )
 )
@@ -104,9 +111,13 @@ BESIDE_WAITING: frozenset[type[Event]] = frozenset(
     (
         *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
         *(CellConfigured, HostTaintRequested, HostImages),
+        *(HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, HostsAnswered),
     )
 )
 """Records that change nothing for the tasks that wait."""
+
+CLOSES = HostAvoided | HostTainted | HostMaintenanceChanged
+"""Decisions by which hosts take other tasks than before."""
 
 
 class Placement(MachineBase):
@@ -127,10 +138,12 @@ class Placement(MachineBase):
         self._reports = HostReports(self.hosts, self.cell)
         self._settings = CellSettings()
         self.runs = Runs(self.hosts, self.cell, self._settings)
-        self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input)
+        self.stages = Stages(self.hosts)
+        self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input, self.stages)
         self._removals = HostRemovals(self.hosts, self._settings, self._input)
         self._avoidance = Avoidance(self.hosts, self._input)
         self._taints = Taints(self.hosts, self._input)
+        self._maintenance = Maintenance(self.hosts, self.runs, self.stages, self._settings, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.slack = Slack(self.hosts, self.runs, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
@@ -157,6 +170,7 @@ class Placement(MachineBase):
                 self._matching.host_removed,
                 self.runs.host_removed,
                 self._avoidance.host_removed,
+                self.stages.host_removed,
                 self._removed,
                 sharing.removed,
             ),
@@ -174,6 +188,11 @@ class Placement(MachineBase):
             (HostClearRequested, self._avoidance.asked),
             (HostTaintRequested, self._taints.asked),
             (HostImages, hosts.images),
+            (HostsDrainRequested, self._maintenance.drain_asked),
+            (HostsCordonRequested, self._maintenance.cordon_asked),
+            (HostsResumeRequested, self._maintenance.resume_asked),
+            (HostsAnswered, self._maintenance.answered),
+            (HostMaintenanceChanged, self.stages.changed, self._closed),
             (HostTainted, hosts.taint, self._matching.tainted),
             (
                 HostAnswered,
@@ -201,7 +220,7 @@ class Placement(MachineBase):
             (GangsUnplaced, runs.admissions.unplaced),
             (GangsReturned, runs.admissions.returned, sharing.settle),
             (RunsAvailable, runs.available),
-            (RunsEnded, runs.ended, sharing.ended, self.slack.ended),
+            (RunsEnded, self._maintenance.ended, runs.ended, sharing.ended, self.slack.ended),
             (RightsSet, sharing.rights.set),
             (PreemptionAsked, sharing.asked, self.surplus.asked),
             (PreemptionsOrdered, runs.ordered, sharing.ordered, self.surplus.ordered),
@@ -216,6 +235,7 @@ class Placement(MachineBase):
             Deadline("hosts forgotten", self._removals.next_wakeup),
             Deadline("hosts to be cleared", self._avoidance.next_ask_ms),
             Deadline("hosts to be tainted", self._taints.next_ask_ms),
+            Deadline("hosts to be drained", self._maintenance.next_ms),
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
@@ -243,6 +263,8 @@ class Placement(MachineBase):
             self._removals.asks,
             self._avoidance.asks,
             self._taints.asks,
+            self._maintenance.asks,
+            self.stages.table,
             self._matching.table,
             self._matching.said,
             self.runs.jobs,
@@ -260,6 +282,7 @@ class Placement(MachineBase):
         self._avoidance.restored()
         self._matching.restored()
         self.runs.restored()
+        self.stages.restored()  # behind what runs hold: that is no change of what leaves
         self.hosts.watch_shrunk()
         self.slack.restored()
         self.sharing.restored()
@@ -279,8 +302,8 @@ class Placement(MachineBase):
         """
         now, caught_up, budget = this.now, this.caught_up, this.budget
         out = self._operate(now, budget) if caught_up else []
-        if not budget or any(isinstance(event, HostAvoided | HostTainted) for event in out):
-            return out  # nothing is placed on a host before it is known to be avoided, or tainted
+        if not budget or any(isinstance(event, CLOSES) for event in out):
+            return out  # nothing is placed on a host before it is known to be avoided, tainted or drained
         if hearing := self._reports.hearing_changed(budget.left):
             out.append(hearing)
         changed = self._reports.capacity_changed(self.slack.unsaid_by(this.until_ms))
@@ -317,6 +340,7 @@ class Placement(MachineBase):
             out += self._removals.decide(now, busy, budget.left - len(out))
         out += [] if out else self._avoidance.decide(now, budget.left)
         out += [] if out else self._taints.decide(budget.left)
+        out += [] if out else self._maintenance.decide(now, budget.left)
         budget.spend(len(out))
         return out
 
@@ -365,6 +389,13 @@ class Placement(MachineBase):
         self.slack.gone(event.host_id)
         self.surplus.gone(event.host_id)
         self.hosts.remove(event, now)
+
+    def _closed(self, event: HostMaintenanceChanged, now: int) -> None:
+        """Gives back the room that is kept on hosts which take no new tasks now."""
+        for host_id in event.host_ids:
+            if host_id in self.stages.table and self.hosts.barred[self.hosts.table[host_id].number]:
+                self.runs.homes.given_up(host_id)
+                self.sharing.closed(host_id, now)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.runs.homes.given_up(event.host_id)

@@ -22,8 +22,9 @@ BOUND = -2
 BOUND_CODES = (
     *(Code.BOUND_HOST_LOST, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_BUSY),
     Code.WAITING_FOR_PREEMPTION,
+    Code.BOUND_HOST_IN_MAINTENANCE,
 )
-"""Why a task finds no place on its host; the first that holds, but where others leave for it."""
+"""Why a task finds no place on its host. Their places stand in rows: a new one is the last."""
 
 
 def bound_as(code: str) -> int:
@@ -77,6 +78,8 @@ class HostRow(msgspec.Struct, array_like=True):
     """The images that it has, by their first digits."""
     load: int | None = None
     """Sixteenths of its CPU or memory, whichever is more, that runs use; None: not said in this session."""
+    boot: str = ""
+    """Names the time since its machine was started; empty: not known."""
 
     @property
     def hearing(self) -> Hearing:
@@ -149,6 +152,8 @@ class JobRow(msgspec.Struct, array_like=True):
     labels: dict[str, str] = {}
     strategy: int = PACK
     """The strategy of its pool when tasks of it were admitted last."""
+    stays: bool = False
+    """Whether its tasks stay on their hosts: it is stateful, or a daemon."""
 
     @property
     def precedence(self) -> int:

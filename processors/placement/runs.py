@@ -134,6 +134,7 @@ class Runs:
                 controller=event.controller,
                 daemon=event.kind == "daemon",
                 labels=dict(sorted(event.labels.items())),
+                stays=event.kind in ("stateful", "daemon"),
             ),
         )
         self.index.add(event.job_id, row)

@@ -152,8 +152,12 @@ class Sharing:
 
     def lost(self, event: HostLost, now: int) -> None:
         """A host is given up."""
-        self.rights.again(self.plans.lost(event.host_id), now)
-        self.reservations.lost(event.host_id)
+        self.closed(event.host_id, now)
+
+    def closed(self, host_id: str, now: int) -> None:
+        """A host takes no new tasks any more: what is kept there for units is given back."""
+        self.rights.again(self.plans.lost(host_id), now)
+        self.reservations.lost(host_id)
 
     def removed(self, event: HostRemoved, now: int) -> None:
         """A host is forgotten."""

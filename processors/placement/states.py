@@ -1,11 +1,12 @@
 """The states of a host, and what placement does in each: the only list of them. Whoever asks, asks by a rule of it.
 
-A host is in the first state that holds: LOST, SILENT, RETURNING, SHRUNK, SUSPECTED, UP.
+A host is in the first phase that holds: LOST, SILENT, RETURNING, SHRUNK, SUSPECTED, UP. Beside it, it has a stage,
+which says what is wanted of it (`stages.py`): it takes tasks where both let it.
 """
 
 from typing import NamedTuple
 
-from events.codes import Number
+from events.codes import Number, Stage
 
 
 class Phase(Number):
@@ -23,7 +24,7 @@ class Phase(Number):
 
 
 class Rules(NamedTuple):
-    """The use of hosts in a state. A state to come, that of hosts that are emptied, say, is one row of `STATES`."""
+    """The use of hosts in a state."""
 
     name: str
     """In counts of hosts by reason."""
@@ -45,6 +46,20 @@ STATES = {
     Phase.SILENT: Rules("silent", waited_for=True),
     Phase.LOST: Rules("lost", absent=True),
 }
+STAGES = {
+    Stage.UP: Rules("up", takes=True, takes_bound=True),
+    Stage.CORDONED: Rules("cordoned", takes_bound=True),
+    Stage.DRAINING: Rules("draining", takes_bound=True),
+    Stage.DRAINING_BATCH: Rules("draining", takes_bound=True),
+    Stage.FORCING: Rules("draining"),
+    Stage.DRAINED: Rules("drained"),
+    Stage.CHECKING: Rules("being checked"),
+}
+"""Tasks that are bound to a host which drains are put there until they have left for its maintenance."""
+DRAINS = (Stage.DRAINING, Stage.DRAINING_BATCH, Stage.FORCING)
+"""Their runs are to leave."""
+LEAVING = (*DRAINS, Stage.DRAINED, Stage.CHECKING)
+"""Their capacity is what their runs hold: nothing is admitted onto what is leaving."""
 TAKES = tuple(phase for phase, rules in STATES.items() if rules.takes)
 TAKES_BOUND = tuple(phase for phase, rules in STATES.items() if rules.takes_bound)
 WAITED_FOR = tuple(phase for phase, rules in STATES.items() if rules.waited_for)

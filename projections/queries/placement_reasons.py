@@ -33,7 +33,9 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "", t
     text, remedy = _text(row.code, tasks, numbers, kinds), remedy_of(row.code, becomes)
     fields = {"fit": fit if size > 1 else None, "missing": missing or None}
     if kind_of(row.code).bound:
-        busy = row.code == Code.BOUND_HOST_BUSY and not AWAY.keys() >= numbers.get("hosts_by_reason", {}).keys()
+        busy = row.code == Code.BOUND_HOST_IN_MAINTENANCE or (
+            row.code == Code.BOUND_HOST_BUSY and not AWAY.keys() >= numbers.get("hosts_by_reason", {}).keys()
+        )
         remedy, fields = remedy if busy else None, {}
     else:
         if row.code == Code.NEVER_FITS and some:

@@ -19,6 +19,7 @@ OF_CODE = {
     Code.NO_GROUP_FITS: {"within", "size"},
     Code.BOUND_HOST_BUSY: {"where", "hosts", "short_of"},
     Code.BOUND_HOST_LOST: {"where", "hosts", "short_of"},
+    Code.BOUND_HOST_IN_MAINTENANCE: {"where", "hosts", "short_of"},
     Code.WAITING_FOR_HOST: {"until", "instance", "host_id"},
     Code.FAILS_AT_ONCE: {"last"},
     Code.STOP_NOT_OBEYED: {"last"},

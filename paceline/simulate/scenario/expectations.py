@@ -12,7 +12,7 @@
     job ID preempted OP N                       runs of the job that were preempted
     job ID ran on HOST[, HOST...]               all its runs were on these hosts
     job ID ran on ATTRIBUTE=VALUE               all its runs were on hosts that had it then
-    host ID is STATE                            UP, RETURNING, SILENT or LOST
+    host ID is STATE                            UP, RETURNING, SILENT, LOST, DRAINING, DRAINED and so on
     host ID runs OP N                           runs that hold of it
     pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT
     cell tasks STATE OP N                       tasks of all jobs
@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from events.codes import TaskState
+from events.codes import Stage, TaskState
 from events.quantities import write_amount
 from events.records import BY_NAME
 from paceline.simulate.scenario.assertions import (
@@ -46,6 +46,7 @@ from paceline.simulate.scenario.job_assertions import of_job
 from processors.placement.states import Phase
 
 PHASES = tuple(phase.name for phase in Phase)
+STAGES = tuple(stage.name for stage in Stage if stage is not Stage.UP)
 
 
 def parse(text: str) -> Assertion:
@@ -61,18 +62,28 @@ def _host(text: str, words: list[str]) -> Assertion:
     host_id, verb, arguments = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
     evaluate: Callable[[CellState], Observation]
     if verb == "is":
-        phase = one_of(" ".join(arguments), (*PHASES, "ABSENT"))
+        state = one_of(" ".join(arguments), (*PHASES, *STAGES, "ABSENT"))
 
         def evaluate(cell_state: CellState) -> Observation:
-            row = cell_state.placement.hosts.table.get(host_id)
-            have = Phase(int(cell_state.placement.hosts.phase[row.number])).name if row is not None else "ABSENT"
-            return Observation(have == phase, f"host {host_id} is {have}")
+            phase, stage = _states(cell_state, host_id)
+            have = stage if stage and (state in STAGES or phase == Phase.UP.name) else phase
+            return Observation(have == state, f"host {host_id} is {have}")
 
     elif verb == "runs":
         evaluate = count_of(arguments, lambda cell_state: _runs(cell_state, host_id), f"host {host_id} runs")
     else:
         raise other_word("go on", verb, ("is", "runs"))
     return Assertion(text, evaluate, {"host": (host_id,)})
+
+
+def _states(cell_state: CellState, host_id: str) -> tuple[str, str]:
+    """The phase of a host, and the stage of its maintenance; empty: it is wanted UP."""
+    hosts = cell_state.placement.hosts
+    row = hosts.table.get(host_id)
+    if row is None:
+        return "ABSENT", ""
+    stage = Stage(int(hosts.stage[row.number]))
+    return Phase(int(hosts.phase[row.number])).name, stage.name if stage else ""
 
 
 def _runs(cell_state: CellState, host_id: str) -> int:

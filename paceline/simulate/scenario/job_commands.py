@@ -1,11 +1,13 @@
 """Fields of commands about a job, beside its id."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from events.bounds import INSTANCES_MAX
-from events.quantities import Mebibytes, Milli
+from events.quantities import Mebibytes, Milli, Milliseconds
+from events.records.hosts import HostsDrainRequested
 from events.spec.overrides import Ranges
 from events.spec.parts import Int32, ShortText, Spec
 from paceline.simulate.scenario.parts import Host, HostResources, Job, TaintKey
@@ -45,6 +47,44 @@ class HostTaint(Spec):
     key: TaintKey
     value: ShortText = ""
     remove: bool = False
+
+
+def _or_a_host(schema: dict[str, Any]) -> None:
+    fields = {**schema}
+    schema.clear()
+    schema["anyOf"] = [{"type": "string"}, fields]
+
+
+class HostDrain(Spec):
+    """A host, or all of a group, that is to be empty, and how; a text instead is its name, all else as unless said."""
+
+    model_config = ConfigDict(json_schema_extra=_or_a_host)
+
+    host: Host
+    most: Annotated[int, Field(ge=0, description="So many of them, the cheapest to drain; 0: all.")] = 0
+    batch: Literal["wait", "move"] = "wait"
+    deadline: Milliseconds = 0
+    escalate: Literal["wait", "preempt", "force"] = "wait"
+    force_after: Milliseconds = 0
+    force: bool = Field(default=False, description="All that runs there is ended at once.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"host": value} if isinstance(value, str) else value
+
+    def to_event(self, host_ids: Sequence[str], command_id: str) -> HostsDrainRequested:
+        """The fact about these hosts."""
+        return HostsDrainRequested(
+            host_ids=tuple(host_ids),
+            command_id=command_id,
+            most=self.most,
+            batch=self.batch,
+            deadline_ms=self.deadline,
+            escalate=self.escalate,
+            force_after_ms=self.force_after,
+            force=self.force,
+        )
 
 
 def _steps(amount: int, capacity: int) -> int:

@@ -4,7 +4,7 @@ What a user writes about jobs and pools is what stands in job and pool files; `p
 happens at which time and what is expected. `docs/scenarios.md` explains every field.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -19,6 +19,7 @@ from paceline.simulate.scenario.assertions import Assertion, Malformed
 from paceline.simulate.scenario.expectations import parse
 from paceline.simulate.scenario.job_commands import (
     Deletion,
+    HostDrain,
     HostTaint,
     Load,
     Offer,
@@ -46,6 +47,7 @@ JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 EVENTS = (
     *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
     *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "taint", "load", "offers"),
+    *("drain", "cordon", "restore"),
     *("lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
@@ -61,10 +63,6 @@ class JobFile(ScenarioPart):
 
 class TimedAction(ScenarioPart):
     """An action of a user or an operator, or a failure, at a time; exactly one thing."""
-
-    later: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("drain", "restore"), "hosts can't be drained"),
-    }
 
     at: Milliseconds
     submit: ScenarioJob | None = None
@@ -94,6 +92,9 @@ class TimedAction(ScenarioPart):
     remove: Host | None = Field(default=None, description="An operator removes a host that has left.")
     clear: Host | None = Field(default=None, description="An operator clears a suspected host.")
     taint: HostTaint | None = Field(default=None, description="An operator taints a host, or takes a taint off.")
+    drain: HostDrain | None = Field(default=None, description="An operator wants a host, or all of a group, empty.")
+    cordon: Host | None = Field(default=None, description="An operator keeps new tasks away.")
+    restore: Host | None = Field(default=None, description="An operator ends drain and cordon.")
     load: Load | None = Field(default=None, description="A host says what it uses, and what it lends of its CPU.")
     offers: Offer | None = Field(default=None, description="A host offers more or less than it did.")
     lose: Annotated[str, Field(description=f"The process of one of {', '.join(PARTS)} is gone.")] | None = None
@@ -126,8 +127,11 @@ class TimedAction(ScenarioPart):
 
     def host(self) -> str | None:
         """The host or group that it names."""
-        names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove, self.clear)
-        about = [each.host for each in (self.load, self.offers, self.taint) if each is not None]
+        names = (
+            *(self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove, self.clear),
+            *(self.cordon, self.restore),
+        )
+        about = [each.host for each in (self.load, self.offers, self.taint, self.drain) if each is not None]
         return next((name for name in (*names, *about) if name is not None), None)
 
 

@@ -31,13 +31,14 @@ from events.records.lifecycle import (
     UpdateEnded,
     UpdateStarted,
 )
-from events.records.placement import GangsReturned, GangsUnplaced, HostAnswered, TasksPlaced
+from events.records.placement import GangsReturned, GangsUnplaced, HostAnswered, HostsAnswered, TasksPlaced
 from events.records.rounds import RoundCommitted
 from events.rounds import Delivered
 from events.topics import ALL, MACHINES, rounds_of
 
 RECORDS = 2000
 NEVER = -1
+Answer = JobRejected | CommandAnswered | PoolAnswered | HostAnswered | HostsAnswered
 REFUSALS_MAX = 20
 
 
@@ -176,6 +177,8 @@ class LogSummary:
                 self._refused("cell" if event.path == "/" else f"pool {event.path}", event)
             case HostAnswered():
                 self._refused(f"host {event.host_id}", event)
+            case HostsAnswered():
+                self._refused("hosts", event)
             case RunsAvailable():
                 self._available(event, now)
             case RunsEnded():
@@ -198,7 +201,7 @@ class LogSummary:
             case TasksPlaced() if self._keep:
                 self._placed(event)
 
-    def _refused(self, what: str, event: JobRejected | CommandAnswered | PoolAnswered | HostAnswered) -> None:
+    def _refused(self, what: str, event: Answer) -> None:
         if event.code not in (Code.DONE, Code.REPEATED) and len(self.refusals) < REFUSALS_MAX:
             self.refusals.append(f"{what}: {event.code}: {event.message}")
 

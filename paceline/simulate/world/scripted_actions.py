@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from events.codec import encode
 from events.instance_ranges import read_ranges
+from events.records.base import Event
 from events.records.hosts import (
     HostClearRequested,
     HostLossConfirmed,
     HostRemovalRequested,
+    HostsCordonRequested,
     HostsLoaded,
+    HostsResumeRequested,
     HostTaintRequested,
 )
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
@@ -88,6 +91,12 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(taint=taint) if taint is not None:
             word = partial(HostTaintRequested, key=taint.key, value=taint.value, remove=taint.remove)
             return partial(_say_of, cell, hosts, taint.host, command_id, word)
+        case TimedAction(drain=drain) if drain is not None:
+            return partial(_say_of_all, cell, hosts, drain.host, partial(drain.to_event, command_id=command_id))
+        case TimedAction(cordon=name) if name is not None:
+            return partial(_say_of_all, cell, hosts, name, partial(HostsCordonRequested, command_id=command_id))
+        case TimedAction(restore=name) if name is not None:
+            return partial(_say_of_all, cell, hosts, name, partial(HostsResumeRequested, command_id=command_id))
         case TimedAction(lose=name) if name is not None:
             return partial(cell.lose, name)
         case TimedAction(heal=name) if name is not None:
@@ -160,3 +169,9 @@ def _offer(cell: SimulatedCell, hosts: Hosts, offer: Offer) -> None:
 def _say_of(cell: SimulatedCell, hosts: Hosts, name: str, command_id: str, fact: OfHost) -> None:
     for host_id in hosts.host_ids(name):
         cell.append(fact(host_id=host_id, command_id=f"{command_id}-{host_id}"), host_id.encode())
+
+
+def _say_of_all(cell: SimulatedCell, hosts: Hosts, name: str, fact: Callable[..., Event]) -> None:
+    """One fact about all hosts of a name."""
+    host_ids = tuple(hosts.host_ids(name))
+    cell.append(fact(host_ids=host_ids), host_ids[0].encode())

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from events.codes import Code, Outcome
+from events.codes import Code, Outcome, Stage
 from events.columns import ints, longs, pack_ints
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnswered, PreemptionsOrdered
@@ -18,8 +18,11 @@ from events.records.hosts import (
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,
+    HostsCordonRequested,
+    HostsDrainRequested,
     HostSilent,
     HostsLoaded,
+    HostsResumeRequested,
 )
 from events.records.lifecycle import HostReconciled, HostSuspected, JobAccepted, PreemptionAnswered, RunsEnded
 from events.records.parts import Cause, ResourceKind, TaskShape
@@ -85,6 +88,20 @@ class World(Alone[Placement]):
 
     def remove(self, host: str, command: str = "r") -> list[Event]:
         return self.fact(HostRemovalRequested(host_id=host, command_id=command))
+
+    def drain(self, *hosts: str, command: str = "d", **how: Any) -> list[Event]:
+        """An operator wants hosts empty."""
+        return self.fact(HostsDrainRequested(host_ids=hosts, command_id=command, **how))
+
+    def cordon(self, *hosts: str, command: str = "c") -> list[Event]:
+        return self.fact(HostsCordonRequested(host_ids=hosts, command_id=command))
+
+    def resume(self, *hosts: str, command: str = "r", **how: Any) -> list[Event]:
+        return self.fact(HostsResumeRequested(host_ids=hosts, command_id=command, **how))
+
+    def stages(self) -> dict[str, str]:
+        """The stages of hosts that aren't wanted UP."""
+        return {host_id: Stage(row.stage).name for host_id, row in self.machine.stages.table.items()}
 
     def suspect(self, *hosts: str) -> list[Event]:
         """Lifecycle suspects hosts."""
@@ -219,9 +236,21 @@ def hosts_of(said: Sequence[Event]) -> dict[Run, str]:
 
 def assert_alike(live: Placement, restored: Placement) -> None:
     """What is derived is the same, kept up or rebuilt."""
-    for name in ("capacity", "used", "phase", "counting", "silent_ms", "departed_ms", "runs", "present"):
+    for name in (
+        "capacity",
+        "used",
+        "phase",
+        "counting",
+        "silent_ms",
+        "departed_ms",
+        "runs",
+        "present",
+        "stage",
+        "barred",
+    ):
         assert np.array_equal(getattr(live.hosts, name), getattr(restored.hosts, name)), name
     assert live.hosts.ids == restored.hosts.ids
+    assert live.hosts.in_maintenance == restored.hosts.in_maintenance
     assert live.hosts.ports.taken == restored.hosts.ports.taken
     held = {port for ports in live.hosts.ports.taken for port in ports}
     for port in (*held, 8080, 31_000):
