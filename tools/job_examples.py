@@ -45,7 +45,7 @@ EXAMPLES: dict[str, str] = {
     "within": "rack",
     "sla": "{max_unavailable: 1}; or {max_unavailable: 10%, min_available: 3, min_healthy_time: 30s, "
     "max_disruptions_per_hour: 20%, group: shop, "
-    "windows: [{schedule: 0 2 * * 1-5, duration: 4h, time_zone: UTC}]}; or "
+    "windows: [{schedule: 0 2 * * 1-5, duration: 4h, time_zone: Europe/Berlin}]}; or "
     "{max_unavailable: 0, replace: before, surge: 2, replace_wait: 5m}",
     "health": "{http: {port: http, path: /health}, delay: 5s, interval: 10s, timeout: 2s, failures: 3, successes: 1}; "
     "or {tcp: {port: http}}; or {command: [test, -e, ready]}",

@@ -1,6 +1,8 @@
 """The SLA of a job as users write it."""
 
+import datetime
 import re
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema, model_validator
@@ -9,13 +11,14 @@ from pydantic_core import PydanticCustomError
 from events.bounds import INSTANCES_MAX, WINDOWS_MAX
 from events.quantities import Milliseconds, SomeMilliseconds, write_ms
 from events.records.parts import SlaPolicy, SlaWindow, ZoneOffsets
+from events.schedules import SCHEDULE_MAX, schedule_fault
 from events.sla import GROUP_PATTERN, replace_fault
 from events.spec.parts import Spec, at
 from events.spec.ports import port_numbers
+from events.time_zones import UnknownZone, offsets_of
 
 UTC = "UTC"
 _PERCENT = re.compile(r"([0-9]{1,3})%")
-_SCHEDULE = re.compile(r"[0-9a-z*,/-]+( [0-9a-z*,/-]+){4}", re.IGNORECASE)
 _PART_TEXT = 'a number of instances, or a percentage of them such as "25%"'
 
 
@@ -64,19 +67,36 @@ def write_part(instances: int | None, of_all: int | None) -> int | str | None:
 class DisruptionWindow(Spec):
     """A time at which instances may be disrupted on purpose."""
 
-    schedule: Annotated[str, StringConstraints(max_length=256)] = Field(
-        description="When it opens, as five fields of cron: minute, hour, day of month, month, day of week."
+    schedule: Annotated[str, StringConstraints(max_length=SCHEDULE_MAX)] = Field(
+        description="When it opens, as five fields of cron: minute, hour, day of month, month, day of week; in "
+        "local time."
     )
     duration: SomeMilliseconds = Field(description="How long it stays open.")
-    time_zone: str = Field(default=UTC, description="The time zone of the schedule.")
+    time_zone: str = Field(default=UTC, description="The time zone of the schedule, such as Europe/Berlin.")
 
     @model_validator(mode="after")
     def _opens(self) -> "DisruptionWindow":
-        if not _SCHEDULE.fullmatch(self.schedule):
-            raise at("schedule", 'must be five fields of cron, such as "0 2 * * 2": Tuesdays at 2:00', self.schedule)
-        if self.time_zone != UTC:
-            raise at("time_zone", "must be UTC: this release knows no other", self.time_zone)
+        if fault := schedule_fault(self.schedule):
+            raise at("schedule", fault, self.schedule)
+        try:
+            _zone(self.time_zone)
+        except UnknownZone as error:
+            raise at("time_zone", str(error), self.time_zone) from None
         return self
+
+    def to_part(self) -> SlaWindow:
+        """The part of the fact, with the offsets of the zone from the begin of this year on."""
+        return SlaWindow(self.schedule, self.duration, _zone(self.time_zone))
+
+
+def _zone(name: str) -> ZoneOffsets:
+    return ZoneOffsets() if name == UTC else _offsets(name, datetime.datetime.now(datetime.UTC).year)
+
+
+@lru_cache(64)
+def _offsets(name: str, year: int) -> ZoneOffsets:
+    """The same for a whole year, so that equal specifications are equal facts. Raises `UnknownZone`."""
+    return offsets_of(name, int(datetime.datetime(year, 1, 1, tzinfo=datetime.UTC).timestamp()))
 
 
 class Sla(Spec):
@@ -146,7 +166,7 @@ class Sla(Spec):
             surge=self.surge,
             replace_wait_ms=self.replace_wait,
             group=self.group or "",
-            windows=tuple(SlaWindow(each.schedule, each.duration, ZoneOffsets()) for each in self.windows),
+            windows=tuple(window.to_part() for window in self.windows),
         )
         return None if policy == SlaPolicy() else policy
 

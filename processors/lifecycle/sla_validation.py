@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from events.bounds import INSTANCES_MAX, MS_MAX, WINDOWS_MAX
+from events.schedules import schedule_fault
 from events.sla import GROUP_PATTERN, replace_fault
 from processors.lifecycle.rows import SubmittedRow
 from processors.state.record_rows import SlaRow
@@ -34,6 +35,12 @@ def sla_problems(job: SubmittedRow) -> Iterator[str]:
     if len(sla.windows) > WINDOWS_MAX:
         yield f"the SLA has {len(sla.windows)} windows, at most {WINDOWS_MAX} are allowed"
     for window in sla.windows:
+        if fault := schedule_fault(window.schedule):
+            yield f"the schedule of a window: {fault}"
+        if len(window.zone.from_s) != len(window.zone.offset_s) or list(window.zone.from_s) != sorted(
+            window.zone.from_s
+        ):
+            yield "the zone of a window must have an offset for each instant, ascending"
         if not 0 < window.duration_ms <= MS_MAX:
             yield f"duration_ms of a window is {window.duration_ms}, it must be 1 to {MS_MAX}"
 

@@ -20,7 +20,10 @@ WHOLE: dict[str, Any] = {
     "surge": 2,
     "replace_wait": "5m",
     "group": "shop",
-    "windows": [{"schedule": "0 2 * * 1-5", "duration": "4h", "time_zone": "UTC"}],
+    "windows": [
+        {"schedule": "0 2 * * 1-5", "duration": "4h", "time_zone": "UTC"},
+        {"schedule": "30 1 * * sun", "duration": "90m", "time_zone": "Europe/Berlin"},
+    ],
 }
 
 
@@ -86,12 +89,12 @@ def test_every_kind_of_job_may_have_an_sla(kind: str) -> None:
         ),
         ({"replace": "after"}, {}, "/sla/replace", "must be 'before'"),
         ({"group": "A b"}, {}, "/sla/group", "must be 1 to 128"),
-        ({"windows": [{"schedule": "at two", "duration": "1h"}]}, {}, "/sla/windows/0/schedule", "five fields of cron"),
+        ({"windows": [{"schedule": "at two", "duration": "1h"}]}, {}, "/sla/windows/0/schedule", "must be five fields"),
         (
-            {"windows": [{"schedule": "0 2 * * *", "duration": "1h", "time_zone": "Europe/Berlin"}]},
+            {"windows": [{"schedule": "0 2 * * *", "duration": "1h", "time_zone": "Europe/Zurch"}]},
             {},
             "/sla/windows/0/time_zone",
-            "must be UTC",
+            "did you mean Europe/Zurich?",
         ),
         ({"max_unavailble": 1}, {}, "/sla/max_unavailble", "did you mean max_unavailable?"),
     ],
