@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from events.codes import Code, RunCause, Stage
 from events.records.base import Event
@@ -17,10 +18,11 @@ from events.records.hosts import HostsCordonRequested, HostsDrainRequested, Host
 from events.records.lifecycle import RunsEnded
 from events.records.parts import Cause, DrainPlan
 from events.records.placement import HostMaintenanceChanged, HostsAnswered
+from processors.placement.drain_cost import cheapest, drain_costs
 from processors.placement.hosts import Hosts
 from processors.placement.runs import Runs
 from processors.placement.stages import CAMPAIGN, OPERATOR, STEPS, Goal, StageRow, Stages, changed
-from processors.placement.states import DRAINS
+from processors.placement.states import ABSENT, DRAINS
 from processors.state.arena import locate
 from processors.state.causes import CurrentInput, host_fact, recorded
 from processors.state.cell_settings import CellSettings
@@ -139,25 +141,25 @@ class Maintenance:
         count only then.
         """
         if self.asks:
-            return self._answers(budget)
+            return self._answers(now, budget)
         if not self._stages.table:
             return []
         return [*self._overdue(now, budget)] or [*self._empty(budget)]
 
-    def _answers(self, budget: int) -> list[Event]:
+    def _answers(self, now: int, budget: int) -> list[Event]:
         """The answers to operators, up to the first that is about a host which another has changed."""
         out: list[Event] = []
         touched: dict[str, None] = {}
         for offset, ask in islice(self.asks.items(), max(1, budget)):
             if any(host_id in touched for host_id in ask.host_ids):
                 break
-            changes, answer = self._answer(ask, offset)
+            changes, answer = self._answer(ask, offset, now)
             out += changes
             out.append(answer)
             touched |= dict.fromkeys(ask.host_ids if changes else ())
         return out
 
-    def _answer(self, ask: HostsAskRow, offset: int) -> tuple[list[HostMaintenanceChanged], HostsAnswered]:
+    def _answer(self, ask: HostsAskRow, offset: int, now: int) -> tuple[list[HostMaintenanceChanged], HostsAnswered]:
         """Returns the decisions that follow from a request, and the answer to it."""
 
         def answer(code: Code, message: str, refused: Mapping[str, Code] | None = None) -> HostsAnswered:
@@ -177,6 +179,8 @@ class Maintenance:
             return [], answer(
                 Code.FORCE_NOT_ALLOWED, "The cell doesn't allow force: `paceline cell set drain_force=on`.", {}
             )
+        if ask.most:
+            ask = self._cheapest(ask, now)
         refused = {host_id: code for host_id in ask.host_ids if (code := self._refusal(ask, host_id)) is not None}
         if refused:
             return [], answer(*_sentence(refused, len(ask.host_ids)), refused)
@@ -188,6 +192,25 @@ class Maintenance:
 
     def _forces(self, ask: HostsAskRow) -> bool:
         return ask.force or ask.escalate == "force"
+
+    def _cheapest(self, ask: HostsAskRow, now: int) -> HostsAskRow:
+        """A request for some of many hosts, for those that cost least. Hosts that are lost, or in maintenance already,
+        are left out, unless there are no others.
+        """
+        table, absent = self._hosts.table, self._hosts.are(ABSENT)
+        rows = {host_id: table[host_id].number for host_id in ask.host_ids if host_id in table}
+        free = [
+            number
+            for host_id, number in rows.items()
+            if not absent[number]
+            and self._stages.of(host_id).goal.stage in (Stage.UP, Stage.CORDONED)
+            and not self._stages.of(host_id).in_campaign
+        ]
+        if len(rows) < len(ask.host_ids) or not free:
+            return ask
+        costs = drain_costs(self._runs, self._hosts, now)
+        numbers = cheapest(self._hosts, free, costs)[: ask.most]
+        return replace(ask, host_ids=tuple(self._hosts.ids[number] for number in numbers))
 
     def _refusal(self, ask: HostsAskRow, host_id: str) -> Code | None:
         """Why nothing is done with a host; None: it is."""

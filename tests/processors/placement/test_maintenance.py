@@ -133,3 +133,23 @@ def test_tasks_that_find_room_only_in_maintenance_are_told_so_with_the_hosts() -
     told = world.run("k", 1)[-1]
     assert (told.code, told.hosts_by_reason) == (Code.HOSTS_IN_MAINTENANCE, {"cordoned": 1, "cpu": 1, "drained": 1})  # type: ignore[attr-defined]
     assert of(world.resume("h0"), TasksPlaced)
+
+
+def test_some_of_many_hosts_are_those_that_cost_least() -> None:
+    world = world_of("h0", "h1", "h2", "h3", "h4", cpu=4000)
+    jobs: list[tuple[str, str, dict[str, Any]]] = [
+        ("firm", "h0", {"preemptible": False}),
+        ("bound", "h1", {"kind": "stateful"}),
+        ("gang", "h2", {"gang_min": 2, "instances": 2, "cpu": 2000}),
+        ("web", "h3", {"kind": "service"}),
+    ]
+    for job, at, spec in jobs:
+        known: dict[str, Any] = {"instances": 1, "cpu": 4000}
+        assert set(hosts_of(world.run(job, **known | spec)).values()) == {at}
+    world.run("batch", 1, cpu=4000)
+    hosts = ("h0", "h1", "h2", "h3", "h4")
+    for most, taken in ((1, ["h4"]), (2, ["h2", "h3"]), (3, ["h0", "h1"])):
+        answer = one(world.drain(*hosts, most=most), HostsAnswered)
+        assert (answer.code, sorted(answer.host_ids)) == (Code.DONE, taken)
+    assert answers(world.drain(*hosts, most=1)) == [Code.REPEATED]
+    assert answers(world.drain("h0", "nowhere", most=1)) == [Code.NOT_FOUND]
