@@ -51,7 +51,10 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
         "since": INT64,
         "why": INT32,
         "unit": INT32,
+        "led_by": INT32,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"causes": "led_by"}
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
@@ -81,6 +84,14 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
     host_ids: tuple[str, ...] = ()
     """The hosts that the column unit names."""
 
+    causes: tuple[Cause, ...] = ()
+    """What the column led_by names."""
+
+    led_by: bytes = b""
+    """Index into causes: the HostMaintenanceChanged by which a run is to leave its host; -1: a record that names the
+    run. Empty: -1 for all. Column of int32.
+    """
+
     @property
     def job_array(self) -> I32:
         return np.frombuffer(self.job, INT32, len(self.job) // 4)
@@ -105,6 +116,12 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
     def unit_array(self) -> I32:
         return np.frombuffer(self.unit, INT32, len(self.unit) // 4)
 
+    @property
+    def led_by_array(self) -> I32:
+        if self.led_by:
+            return np.frombuffer(self.led_by, INT32, len(self.led_by) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
     @classmethod
     def pack(
         cls,
@@ -117,6 +134,8 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
         why: Values | None = None,
         unit: Values | None = None,
         host_ids: tuple[str, ...] = (),
+        causes: tuple[Cause, ...] = (),
+        led_by: Values | None = None,
     ) -> Self:
         return cls(
             job_ids=job_ids,
@@ -127,6 +146,8 @@ class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
             why=b"" if why is None else pack_ints(why),
             unit=b"" if unit is None else pack_ints(unit),
             host_ids=host_ids,
+            causes=causes,
+            led_by=b"" if led_by is None else pack_unless(led_by, -1, INT32),
         )
 
 
@@ -1221,7 +1242,8 @@ class RunsEnded(ItemsEvent, frozen=True, kw_only=True):
     why: bytes = b""
     """Why the run was to end, the strongest cause: 0 nothing, 1 removed, 2 stopped by the user, 3 its job ends, 4
     max_runtime, 5 unhealthy, 6 not ready in time, 7 preempted, 8 its gang, 9 drain, 10 update or restart, 11 its
-    job is held. Empty: 0 for all. Column of int32.
+    job is held, 12 its host can't start it, 13 what its host lent, 14 a forced drain, 15 better off elsewhere.
+    Empty: 0 for all. Column of int32.
     """
 
     next: bytes = b""
@@ -1538,7 +1560,10 @@ class RunsStopping(ItemsEvent, frozen=True, kw_only=True):
         "cause": INT32,
         "why": INT32,
         "kill": INT32,
+        "led_by": INT32,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"causes": "led_by"}
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
@@ -1559,13 +1584,23 @@ class RunsStopping(ItemsEvent, frozen=True, kw_only=True):
     """Index into host_ids. Column of int32."""
 
     cause: bytes
-    """Outcome of a run that ends by this: 3 stopped, 4 preempted, 5 lost, 6 gang; 2 failed. Column of int32."""
+    """Outcome of a run that ends by this: 3 stopped, 4 preempted, 5 lost, 6 gang, 7 replaced, 8 revoked, 9 relocated;
+    2 failed. Column of int32.
+    """
 
     why: bytes = b""
     """Why, as in RunsEnded; 0: nobody wants the run. Empty: 0 for all. Column of int32."""
 
     kill: bytes = b""
     """1: it hasn't obeyed, and shall be killed at once. Empty: 0 for all. Column of int32."""
+
+    causes: tuple[Cause, ...] = ()
+    """What the column led_by names."""
+
+    led_by: bytes = b""
+    """Index into causes: the HostMaintenanceChanged by which a run is to leave its host; -1: a record that names the
+    run. Empty: -1 for all. Column of int32.
+    """
 
     @property
     def job_array(self) -> I32:
@@ -1599,6 +1634,12 @@ class RunsStopping(ItemsEvent, frozen=True, kw_only=True):
             return np.frombuffer(self.kill, INT32, len(self.kill) // 4)
         return np.full(len(self.job) // 4, 0, INT32)
 
+    @property
+    def led_by_array(self) -> I32:
+        if self.led_by:
+            return np.frombuffer(self.led_by, INT32, len(self.led_by) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
     @classmethod
     def pack(
         cls,
@@ -1612,6 +1653,8 @@ class RunsStopping(ItemsEvent, frozen=True, kw_only=True):
         cause: Values,
         why: Values | None = None,
         kill: Values | None = None,
+        causes: tuple[Cause, ...] = (),
+        led_by: Values | None = None,
     ) -> Self:
         return cls(
             job_ids=job_ids,
@@ -1623,6 +1666,8 @@ class RunsStopping(ItemsEvent, frozen=True, kw_only=True):
             cause=pack_ints(cause),
             why=b"" if why is None else pack_unless(why, 0, INT32),
             kill=b"" if kill is None else pack_unless(kill, 0, INT32),
+            causes=causes,
+            led_by=b"" if led_by is None else pack_unless(led_by, -1, INT32),
         )
 
 

@@ -478,28 +478,6 @@ class MaintenancePlan(NestedRecord, frozen=True):
     """Hosts are started only while this window is open; empty: at any time."""
 
 
-class TaskShape(NestedRecord, frozen=True):
-    """What one task asks of its pool and of the host that it runs on."""
-
-    resources: dict[str, int]
-    """Amounts by name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is 0."""
-
-    ports: int = 0
-    """How many ports."""
-
-    constraints: tuple[Constraint, ...] = ()
-    """Conditions on hosts."""
-
-    strategy: str = "pack"
-    """pack or spread."""
-
-    port_numbers: tuple[int, ...] = ()
-    """Number of each of its ports in their order, 0: any that is free; empty: any for all."""
-
-    rules: PlacementRules | None = None
-    """What it asks of its host beside conditions; null: nothing."""
-
-
 class Cause(NestedRecord, frozen=True):
     """What led to a decision: a fact by topic and offset, a decision by machine, round and index, or a deadline."""
 
@@ -520,6 +498,28 @@ class Cause(NestedRecord, frozen=True):
 
     due_ms: int = 0
     """Logical time of the deadline that passed, where time alone led to it."""
+
+
+class TaskShape(NestedRecord, frozen=True):
+    """What one task asks of its pool and of the host that it runs on."""
+
+    resources: dict[str, int]
+    """Amounts by name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is 0."""
+
+    ports: int = 0
+    """How many ports."""
+
+    constraints: tuple[Constraint, ...] = ()
+    """Conditions on hosts."""
+
+    strategy: str = "pack"
+    """pack or spread."""
+
+    port_numbers: tuple[int, ...] = ()
+    """Number of each of its ports in their order, 0: any that is free; empty: any for all."""
+
+    rules: PlacementRules | None = None
+    """What it asks of its host beside conditions; null: nothing."""
 
 
 class NearMiss(NestedRecord, frozen=True):
