@@ -59,6 +59,8 @@ class Outcome(Number):
     """Ended for an update or a restart: the next run is of another version."""
     REVOKED = 8
     """Ended because its host needed for others what it was lent; its task is queued again."""
+    RELOCATED = 9
+    """Ended to run on another host, or to wait for its own: for maintenance, or to use hosts better."""
 
 
 class RunCause(Number):
@@ -87,6 +89,10 @@ class RunCause(Number):
     """Its host can't start it, and trying again there can't help."""
     REVOKED = 13
     """It is revocable, and its host needs what it was lent."""
+    EVICT = 14
+    """The drain of its host is forced."""
+    REBALANCE = 15
+    """It is better off on another host."""
 
 
 class Stage(Number):

@@ -80,6 +80,7 @@ class MachineBase(Machine, ABC):
     def _handle(self, event: Event, now: int, handlers: Handlers) -> None:
         """Calls the handlers of a record."""
         self._rests, self._next = False, None
+        self._input.now = now
         for handler in handlers:
             handler(event, now)
 

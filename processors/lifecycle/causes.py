@@ -39,6 +39,8 @@ class EndCause(IntFlag):
     IN_ORDER = 1 << 11
     """An order to preempt names it, and sla is heard on all of that order: no reason to end yet."""
     REVOKE = 1 << 12
+    EVICT = 1 << 13
+    REBALANCE = 1 << 14
 
 
 class SlaVerdict(Number):
@@ -48,6 +50,8 @@ class SlaVerdict(Number):
     ASKED = 1
     DEFERRED = 2
     ALLOWED = 3
+    FREE = 4
+    """Allowed because it wasn't available: only as long as that is so."""
 
 
 class CauseKind(Number):
@@ -86,7 +90,9 @@ CAUSE_RULES = (
     CauseRule(EndCause.PREEMPT, RunCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
     CauseRule(EndCause.REVOKE, RunCause.REVOKED, CauseKind.UNPLANNED, Outcome.REVOKED),
     CauseRule(EndCause.GANG, RunCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
-    CauseRule(EndCause.DRAIN, RunCause.DRAIN, CauseKind.PLANNED),
+    CauseRule(EndCause.EVICT, RunCause.EVICT, CauseKind.UNPLANNED, Outcome.RELOCATED, keeps=True),
+    CauseRule(EndCause.DRAIN, RunCause.DRAIN, CauseKind.PLANNED, Outcome.RELOCATED, keeps=True),
+    CauseRule(EndCause.REBALANCE, RunCause.REBALANCE, CauseKind.PLANNED, Outcome.RELOCATED, keeps=True),
     CauseRule(EndCause.UPDATE, RunCause.UPDATE, CauseKind.PLANNED, Outcome.REPLACED, keeps=True),
     CauseRule(EndCause.HOLD, RunCause.HOLD, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.IN_ORDER, RunCause.NONE, CauseKind.HEARD),

@@ -74,7 +74,7 @@ class Gangs:
             last |= row.gang_host_failures + host_failed > row.retries_system
             last |= int(arena["run"][base : base + row.gang_min].max()) >= RUN_MAX
             last |= bool((mine & hopeless).any())
-            last |= row.preempt_fails and bool((outcome[mine] == Outcome.PREEMPTED).any())
+            last |= row.preempt_fails and bool(among(outcome[mine], (Outcome.PREEMPTED, Outcome.RELOCATED)).any())
             yield GangEnd(self._at[base], failed, host_failed, last)
 
     def failing(self, slots: I64, outcome: I64, counts_as: I64, hopeless: Mask) -> I64:

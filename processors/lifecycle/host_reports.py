@@ -91,6 +91,11 @@ class Hosts:
             row = self.table.put(host_id, HostRow(self._places.take(host_id) + 1, session))
         return row.number
 
+    def number_of(self, host_id: str) -> int:
+        """The number of a host; 0: it isn't known."""
+        row = self.table.get(host_id)
+        return 0 if row is None else row.number
+
     def named(self, number: int) -> tuple[str, int]:
         """Id and session of a number."""
         host_id = self._places.ids[number - 1]

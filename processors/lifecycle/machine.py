@@ -33,7 +33,14 @@ from events.records.lifecycle import (
     OverridesDropped,
     PreemptionAnswered,
 )
-from events.records.placement import HostHearingChanged, HostLost, HostRemoved, MatchingHostsChanged, RevocationAsked
+from events.records.placement import (
+    HostHearingChanged,
+    HostLost,
+    HostMaintenanceChanged,
+    HostRemoved,
+    MatchingHostsChanged,
+    RevocationAsked,
+)
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
@@ -46,6 +53,7 @@ from processors.lifecycle.gates import Gates
 from processors.lifecycle.goals import Goals
 from processors.lifecycle.hearing import HostHearing
 from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.host_stages import HostStages
 from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.job_sla import sla_changed
 from processors.lifecycle.jobs import Jobs
@@ -111,7 +119,8 @@ class Lifecycle(MachineBase):
         self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
-        verdicts = Verdicts(self.tasks, self._runs, allowed, deferred)
+        verdicts = Verdicts(self.tasks, self._runs, self.hosts.number_of, allowed, deferred)
+        self._stages = HostStages(self.tasks, self._jobs, self.hosts, self.updates.preemptible)
         self.goals = Goals(self.tasks, self._jobs, self._stateful, self.updates)
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
@@ -125,6 +134,7 @@ class Lifecycle(MachineBase):
             host=self.hosts.named,
             lost_by=self.hosts.lost_by,
             leaving_by=self._jobs.leaving_by,
+            drained_by=self._stages.led_by,
             has_ports=lambda job_id: self.jobs[job_id].ports > 0,
             ports=self.ports.of,
             new_shapes=self.updates.new_shapes,
@@ -141,6 +151,7 @@ class Lifecycle(MachineBase):
             self._stateful,
             self.failures,
             self.suspects,
+            self._stages,
             self.ports,
         )
         self._steps = self._step_table()
@@ -167,6 +178,7 @@ class Lifecycle(MachineBase):
             (HostLost, self.hosts.lost, self.updates.image_waits.left),
             (HostRemoved, self._host_removed, self.updates.image_waits.left),
             (HostHearingChanged, self._hearing.said),
+            (HostMaintenanceChanged, self._stages.said),
             (MatchingHostsChanged, self.daemons.matching),
         )
 
@@ -244,6 +256,7 @@ class Lifecycle(MachineBase):
         self._gates.restored()
         self.orders.restored()
         self.updates.restored()
+        self._stages.restored()
 
     def _handle_own(self, event: Event, now: int, handlers: Handlers) -> None:
         self._handle(event, now, handlers)
@@ -378,6 +391,7 @@ class Lifecycle(MachineBase):
         if row is not None and row.session <= event.session:
             self._stateful.host_removed(row.number)
             self.suspects.host_removed(event.host_id)
+            self._stages.host_removed(row.number)
         self.hosts.removed(event, now)
 
     def _revoked(self, event: RevocationAsked, now: int) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from events.codes import Code, RunReport, TaskState
+from events.codes import Code, RunCause, RunReport, TaskState
 from events.columns import I64, counted, distinct
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
+from processors.lifecycle.asks import UNIT
 from processors.lifecycle.causes import KIND_OF, CauseKind, SlaVerdict
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import OrderRow
@@ -154,13 +155,17 @@ class PreemptionOrders:
         if not self._waits(slots).any():
             self.table.change(number).goes = True
             self._deferred.pop(number, None)
+            free = slots[self._tasks.arena["verdict"][slots] == SlaVerdict.FREE]
+            self._tasks.note("verdict", free, SlaVerdict.ALLOWED)  # it goes with the order, ready or not
             self._tasks.record_event(TaskEvent.PREEMPT_GOES, slots)
 
     def _waits(self, slots: I64) -> Mask:
         """True for runs that stay until sla allows their disruption."""
         arena = self._tasks.arena
-        waits: Mask = among(arena["state"][slots], (TaskState.ORDERED, TaskState.RUNNING))
-        waits &= (arena["traits"][slots] & Trait.SLA != 0) & (arena["verdict"][slots] != SlaVerdict.ALLOWED)
+        state, verdict = arena["state"][slots], arena["verdict"][slots]
+        waits: Mask = among(state, (TaskState.ORDERED, TaskState.RUNNING))
+        waits &= (arena["traits"][slots] & Trait.SLA != 0) & (verdict != SlaVerdict.ALLOWED)
+        waits &= (verdict != SlaVerdict.FREE) | (state != TaskState.ORDERED)
         return waits
 
     def _refused(self, number: int) -> I64:
@@ -170,7 +175,9 @@ class PreemptionOrders:
         arena, slots = self._tasks.arena, self._runs_of(number)
         slots = slots[self._waits(slots) & (KIND_OF.take(arena["causes"][slots]) != CauseKind.UNPLANNED)]
         slots = slots[arena["report"][slots] <= RunReport.STARTED]
-        refused: I64 = slots[arena["verdict"][slots] == SlaVerdict.DEFERRED]
+        question = arena["asked"][slots]
+        for_order = (question == 0) | (question % UNIT == RunCause.PREEMPT)  # sla is asked again about others
+        refused: I64 = slots[(arena["verdict"][slots] == SlaVerdict.DEFERRED) & for_order]
         return refused if len(refused) == len(slots) else _NOBODY
 
     def _answer(self, number: int, refused: I64, lookup: RunLookup) -> PreemptionAnswered:

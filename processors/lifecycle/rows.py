@@ -131,6 +131,9 @@ class HostRow(msgspec.Struct, array_like=True):
     heard_s: int = 0
     """The second since when it is heard again; 0: it always was."""
     lost: bool = False
+    stage: int = 0
+    """The stage of its maintenance (`Stage`), and by what it has that."""
+    stage_by: CauseRow | None = None
 
 
 class SuspectRow(msgspec.Struct, array_like=True):

@@ -20,26 +20,28 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Cause, TaskShape
+from processors.lifecycle.asks import UNIT, asked_now, units
 from processors.lifecycle.causes import CODE_OF, OUTCOME_OF, EndCause, SlaVerdict
 from processors.lifecycle.instance_ranges import stretches
-from processors.lifecycle.lookups import among, table
+from processors.lifecycle.lookups import Mask, among, table
 from processors.lifecycle.task_rules import DECISIONS, EndRules, RunEnds, Trait, decided, run_ends
 from processors.lifecycle.task_table import LOST, STATES
 from processors.state.arena import Arena
-from processors.state.seconds import milliseconds
+from processors.state.seconds import EPOCH_S, milliseconds, second
 
 
 class RunLookup(NamedTuple):
     """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
-    runs there were lost; what instances leave a job for, by its base; ports of tasks; what tasks ask from their next
-    run on, and which of that each does, -1: as before; what ends depend on, and how long tasks wait that have failed so
-    often; the time.
+    runs there were lost; what instances leave a job for, by its base; by what stages of hosts tasks leave, and which of
+    that each does, -1: by none; ports of tasks; what tasks ask from their next run on, and which of that each does, -1:
+    as before; what ends depend on, and how long tasks wait that have failed so often; the time.
     """
 
     job_id: Callable[[int], str]
     host: Callable[[int], tuple[str, int]]
     lost_by: Callable[[int], Cause | None]
     leaving_by: Callable[[int], Cause | None]
+    drained_by: Callable[[I64], tuple[list[Cause], I64]]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
     new_shapes: Callable[[I64], tuple[tuple[TaskShape, ...], I64]]
@@ -48,6 +50,7 @@ class RunLookup(NamedTuple):
     now: int = 0
 
 
+_DRAINED = (RunCause.DRAIN, RunCause.EVICT)
 Writer = Callable[[Arena, I64, RunLookup], list[Event]]
 """Writes the records of one decision about slots."""
 
@@ -108,7 +111,7 @@ def _goes_home(arena: Arena, slots: I64, ends: RunEnds) -> I64:
     admission, unless the host is lost. A gang is placed whole.
     """
     home = (ends.why == CODE_OF[EndCause.UPDATE]) | ((arena["pin"][slots] > 0) & (ends.keeps > 0))
-    home &= (ends.next == TaskState.BACKOFF) & (ends.outcome != Outcome.LOST)
+    home &= (ends.next == TaskState.BACKOFF) & ~among(ends.outcome, (Outcome.LOST, Outcome.RELOCATED))
     home &= (arena["traits"][slots] & Trait.GANG == 0) & (arena["host"][slots] > 0)
     return np.where(home, 1, 0)
 
@@ -118,8 +121,10 @@ def _carried_causes(arena: Arena, slots: I64, why: I64, lookup: RunLookup) -> di
     leave their job for, where nothing had to be stopped first.
     """
     lost = arena["report"][slots] == LOST
-    leaves = (why == CODE_OF[EndCause.REMOVE]) & (arena["state"][slots] != TaskState.STOPPING) & ~lost
-    if not np.count_nonzero(lost | leaves):
+    unstopped = (arena["state"][slots] != TaskState.STOPPING) & ~lost
+    leaves = (why == CODE_OF[EndCause.REMOVE]) & unstopped
+    drained = among(why, _DRAINED) & unstopped
+    if not np.count_nonzero(lost | leaves | drained):
         return {}
     which = np.full(len(slots), -1)
     causes: list[Cause] = []
@@ -129,10 +134,41 @@ def _carried_causes(arena: Arena, slots: I64, why: I64, lookup: RunLookup) -> di
             names, index = indexed(numbers[of])
             which[of] = index + len(causes)
             causes += [cause_of(number) or NOTHING for number in names.tolist()]
+    if drained.any():
+        stages, index = lookup.drained_by(slots[drained])
+        which[drained] = np.where(index >= 0, index + len(causes), -1)
+        causes += stages
     return {"causes": tuple(causes), "cause": which}
 
 
-def _named(kind: type[DisruptionAsked | DisruptionWithdrawn | RunsAvailable]) -> Writer:
+def _asked(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
+    causes, pin, since = (arena[column][slots] for column in ("causes", "pin", "since"))
+    now = asked_now(causes, arena["traits"][slots] & Trait.GANG != 0, pin)
+    unit = units(now)
+    numbers, index = indexed(unit[unit > 0])
+    unit[unit > 0] = index + 1
+    event = DisruptionAsked.pack(
+        **run_columns(arena, slots, lookup)._asdict(),
+        since=np.where(since > 0, since, second(lookup.now)).astype(np.int64) + EPOCH_S,
+        why=now % UNIT,
+        unit=unit,
+        host_ids=tuple(lookup.host(number)[0] for number in numbers.tolist()),
+        **_led_by(among(now % UNIT, _DRAINED), slots, lookup),
+    )
+    return [event]
+
+
+def _led_by(drained: Mask, slots: I64, lookup: RunLookup) -> dict[str, Any]:
+    """By what stages of hosts runs leave, as fields of a record."""
+    if not drained.any():
+        return {}
+    causes, index = lookup.drained_by(slots[drained])
+    led_by = np.full(len(slots), -1, dtype=np.int64)
+    led_by[drained] = index
+    return {"causes": tuple(causes), "led_by": led_by} if causes else {}
+
+
+def _named(kind: type[DisruptionWithdrawn | RunsAvailable]) -> Writer:
     """Writes records that only name runs."""
     return lambda arena, slots, lookup: [kind.pack(**run_columns(arena, slots, lookup)._asdict())]
 
@@ -207,13 +243,16 @@ def _ordered(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
 
 def _stopping(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     hosts, host = _hosts(arena, slots, lookup)
+    why = CODE_OF.take(arena["causes"][slots])
+    unasked = among(arena["verdict"][slots], (SlaVerdict.NONE, SlaVerdict.ASKED, SlaVerdict.DEFERRED))
     stopping = RunsStopping.pack(
         **run_columns(arena, slots, lookup)._asdict(),
         host_ids=tuple(name for name, _ in hosts),
         host=host,
         cause=OUTCOME_OF.take(arena["causes"][slots]),
-        why=CODE_OF.take(arena["causes"][slots]),
+        why=why,
         kill=arena["state"][slots] == TaskState.STOPPING,
+        **_led_by(among(why, _DRAINED) & unasked, slots, lookup),
     )
     return [stopping]
 
@@ -223,7 +262,8 @@ _RECORDS: dict[type[Event], Writer] = {
     GangsQueued: queued,
     RunsOrdered: _ordered,
     RunsStopping: _stopping,
-    **{kind: _named(kind) for kind in (DisruptionAsked, DisruptionWithdrawn, RunsAvailable)},
+    DisruptionAsked: _asked,
+    **{kind: _named(kind) for kind in (DisruptionWithdrawn, RunsAvailable)},
 }
 
 

@@ -9,6 +9,7 @@ from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, Runs
 from events.records.placement import TasksPlaced
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.host_stages import HostStages
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.preemption_orders import PreemptionOrders
@@ -40,6 +41,7 @@ class RunEffects:
         stateful: Stateful,
         failures: Failures,
         suspects: Suspects,
+        stages: HostStages,
         ports: TaskPorts,
     ) -> None:
         self._tasks = tasks
@@ -51,6 +53,7 @@ class RunEffects:
         self._stateful = stateful
         self._failures = failures
         self._suspects = suspects
+        self._stages = stages
         self._ports = ports
         self.rows: tuple[Row, ...] = (
             (GangsQueued, self._queued),
@@ -86,11 +89,13 @@ class RunEffects:
         self._tasks.place(slots, numbers[event.host_array[present]])
         self._jobs.move(slots, PLACED)
         self._ports.placed(event, present)
+        self._stages.placed(slots)
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
         slots = self._move(event)
         self._begin(slots)
         self._stateful.ordered(slots)
+        self._stages.ordered(slots)
         self._tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.start_deadline_ms))
 
     def _begin(self, slots: I64) -> None:
@@ -145,6 +150,7 @@ class RunEffects:
         self._orders.ended(slots)
         self._failures.ended(slots, ends.next)
         self._suspects.ended(slots, outcome, now)
+        hosts = self._stages.leaving(slots)
         before = self._tasks.arena["state"][slots].copy()
         state = self._tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)
@@ -152,3 +158,4 @@ class RunEffects:
         self._stateful.wait_their_turn(slots[(state == TaskState.BACKOFF) & (outcome == Outcome.STOPPED)])
         self._stateful.up_or_over(slots)
         self._ports.ended(slots)
+        self._stages.left(hosts)

@@ -13,6 +13,7 @@ from events.bounds import RUN_MAX
 from events.codes import Counts, Outcome, RunCause, RunReport, TaskState
 from events.columns import FEW, I64
 from events.records.base import Event
+from processors.lifecycle.asks import stale, stale_one
 from processors.lifecycle.causes import CODE_OF, FINAL, KEEPS, KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
 from processors.lifecycle.task_table import (
@@ -77,7 +78,7 @@ def noted(happening: TaskEvent, note: Note, state: Any) -> Mask:
 
 _VERDICTS = {
     happening: table(VERDICTS.get((happening, before), before) for before in SlaVerdict)
-    for happening in (TaskEvent.ALLOWED, TaskEvent.ALLOWED_LATER, TaskEvent.DEFERRED)
+    for happening in dict.fromkeys(happening for happening, _ in VERDICTS)
 }
 
 
@@ -92,7 +93,15 @@ _REPORTS = table(REPORTS)
 
 
 def _rule_holds(
-    rule: Rule, state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool, gated: bool
+    rule: Rule,
+    state: int,
+    report: Report,
+    kind: CauseKind,
+    verdict: SlaVerdict,
+    sla: bool,
+    waits: bool,
+    gated: bool,
+    stale: bool,
 ) -> bool:
     return (
         state in rule.states
@@ -102,25 +111,33 @@ def _rule_holds(
         and rule.sla in (None, sla)
         and rule.waits in (None, waits)
         and rule.gated in (None, gated)
+        and rule.stale in (None, stale)
     )
 
 
 def rule_of(
-    state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool, gated: bool = False
+    state: int,
+    report: Report,
+    kind: CauseKind,
+    verdict: SlaVerdict,
+    sla: bool,
+    waits: bool,
+    gated: bool = False,
+    stale: bool = False,
 ) -> Rule | None:
     """The rule by which a task in this state is decided on; None where nothing is to be decided."""
-    cell = (state, report, kind, verdict, sla, waits, gated)
+    cell = (state, report, kind, verdict, sla, waits, gated, stale)
     return next((rule for rule in RULES if _rule_holds(rule, *cell)), None)
 
 
 def _decided() -> NDArray[np.uint8]:
-    cells = product(range(STATES), Report, CauseKind, SlaVerdict, _FLAGS, _FLAGS, _FLAGS)
+    cells = product(range(STATES), Report, CauseKind, SlaVerdict, _FLAGS, _FLAGS, _FLAGS, _FLAGS)
     rules = (rule_of(*cell) for cell in cells)
     return table(DECISIONS.index(rule.decision) + 1 if rule else 0 for rule in rules)
 
 
 _DECIDED = _decided()
-_SLA, _GATED = int(Trait.SLA), int(Trait.GATED)
+_SLA, _GATED, _GANG = int(Trait.SLA), int(Trait.GATED), int(Trait.GANG)
 _REPORT_KINDS, _CAUSE_KINDS, _VERDICT_KINDS = len(Report), len(CauseKind), len(SlaVerdict)
 _KIND_OF_REPORT: list[int] = _REPORTS.tolist()
 _KIND_OF_CAUSES: list[int] = KIND_OF.tolist()
@@ -133,22 +150,28 @@ def decided(arena: Arena, slots: I64, waits: Mask) -> Any:
     to pass.
     """
     if len(slots) <= FEW:
-        rows = arena.rows(slots, "state", "report", "causes", "verdict", "traits")
+        rows = arena.rows(slots, "state", "report", "causes", "verdict", "traits", "asked", "pin")
         decisions = [_decided_one(row, wait) for row, wait in zip(rows, waits.tolist(), strict=True)]
         return np.array(decisions, dtype=np.uint8)
     key = arena["state"][slots] * len(Report) + _REPORTS.take(arena["report"][slots])
     key = key * len(CauseKind) + KIND_OF.take(arena["causes"][slots])
-    key = key * len(SlaVerdict) + arena["verdict"][slots]
-    for flag in (arena["traits"][slots] & Trait.SLA, waits, arena["traits"][slots] & Trait.GATED):
+    verdict, task_traits = arena["verdict"][slots], arena["traits"][slots]
+    key = key * len(SlaVerdict) + verdict
+    for flag in (task_traits & Trait.SLA, waits, task_traits & Trait.GATED):
         key = key * 2 + (flag != 0)
+    key = key * 2
+    if len(answered := np.flatnonzero(verdict > SlaVerdict.ASKED)):
+        causes, question, pin = (arena[column][slots[answered]] for column in ("causes", "asked", "pin"))
+        key[answered] += stale(causes, verdict[answered], question, task_traits[answered] & Trait.GANG != 0, pin)
     return _DECIDED.take(key)
 
 
 def _decided_one(task: tuple[int, ...], waits: bool) -> int:
-    state, report, causes, verdict, traits = task
+    state, report, causes, verdict, traits, question, pin = task
     key = (state * _REPORT_KINDS + _KIND_OF_REPORT[report]) * _CAUSE_KINDS + _KIND_OF_CAUSES[causes]
     key = (key * _VERDICT_KINDS + verdict) * 2 + (traits & _SLA > 0)
-    return _DECISION_OF[(key * 2 + waits) * 2 + (traits & _GATED > 0)]
+    key = ((key * 2 + waits) * 2 + (traits & _GATED > 0)) * 2
+    return _DECISION_OF[key + (verdict > 1 and stale_one(causes, verdict, question, traits & _GANG > 0, pin))]
 
 
 @cache

@@ -68,6 +68,8 @@ class TaskEvent(StrEnum):
     PREEMPT_WITHDRAWN = "its order was answered DEFERRED (PreemptionAnswered)"
     ALLOWED = "sla allows its disruption at once (DisruptionAllowed)"
     ALLOWED_LATER = "sla allows it after having deferred it (DisruptionAllowed)"
+    FREE = "sla allows it at once because it isn't available (DisruptionAllowed)"
+    FREE_LATER = "the same after having deferred it (DisruptionAllowed)"
     DEFERRED = "sla defers its disruption (DisruptionDeferred)"
     STARTED = "its host reports that it runs, or is healthy if it has a health check (RunsReported)"
     ENDED = "its host reports its end (RunsReported)"
@@ -77,8 +79,12 @@ class TaskEvent(StrEnum):
     UNHEALTHY = "its host reports that its health check fails (RunsReported)"
     START_LATE = "it isn't ready within its time (RunsOverdue)"
     STOP_LATE = "it isn't over within its time after it was told to stop (RunsOverdue)"
-    DRAIN = "its host is drained"
-    UNDRAIN = "the drain of its host is called off"
+    DRAIN = "its host, or that of a member of its gang, is drained (HostMaintenanceChanged)"
+    UNDRAIN = "that is called off, or it isn't its turn any more"
+    EVICT = "the drain of that host is forced (HostMaintenanceChanged)"
+    UNEVICT = "that is called off"
+    REBALANCE = "it is better off on another host"
+    REBALANCED = "it no longer is"
     UPDATE = "an update or a restart takes it, and its run is to end for that"
     UPDATE_WITHDRAWN = "the update gives it back, or has ended"
     REVOKE = "its host lends less than its revocable runs hold (RevocationAsked)"
@@ -127,6 +133,8 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.PREEMPT_WITHDRAWN: " x     w        x       w      w       w       w       w         x       x      x",
     TaskEvent.ALLOWED: "       -     -        -       -      -       v       v       -         -       -      -",
     TaskEvent.ALLOWED_LATER: " -     -        -       -      -       v       v       -         -       -      -",
+    TaskEvent.FREE: "          -     -        -       -      -       v       v       -         -       -      -",
+    TaskEvent.FREE_LATER: "    -     -        -       -      -       v       v       -         -       -      -",
     TaskEvent.DEFERRED: "      -     -        -       -      -       v       v       -         -       -      -",
     TaskEvent.STARTED: "       -     -        -       -      -       s       -       -         -       -      -",
     TaskEvent.ENDED: "          -     -        -       -      -       r       r       r         -       -      -",
@@ -136,14 +144,22 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.STOP_LATE: "     x     x        x       x      x       x       x       e         x       x      x",
     TaskEvent.REMOVE: "        x     c        c       c      c       c       c       c         -       -      -",
     TaskEvent.UNHEALTHY: "     -     -        -       -      -       c       c       -         -       -      -",
-    TaskEvent.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
-    TaskEvent.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
+    TaskEvent.DRAIN: "         x     x        x       x      c       c       c       -         x       x      x",
+    TaskEvent.UNDRAIN: "       x     x        x       x      w       w       w       -         x       x      x",
+    TaskEvent.EVICT: "         x     x        x       x      c       c       c       -         x       x      x",
+    TaskEvent.UNEVICT: "       x     x        x       x      w       w       w       -         x       x      x",
+    TaskEvent.REBALANCE: "     X     X        X       X      C       C       C       X         X       X      X",
+    TaskEvent.REBALANCED: "    X     X        X       X      W       W       W       X         X       X      X",
     TaskEvent.UPDATE: "        x     c        -       c      c       c       c       -         -       -      -",
     TaskEvent.UPDATE_WITHDRAWN: " x    w        -       w      w       w       w       -         -       -      -",
     TaskEvent.REVOKE: "        -     -        -       -      -       c       c       c         -       -      -",
 }
 
 _NO_HOST = "it has no host"
+_OF_HOSTS = (
+    *(TaskEvent.HOST_LOST, TaskEvent.MISSING),
+    *(TaskEvent.DRAIN, TaskEvent.UNDRAIN, TaskEvent.EVICT, TaskEvent.UNEVICT),
+)
 WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
     **{
         (TaskEvent.START_LATE, state): "it isn't ordered, or is ready, or is stopping"
@@ -168,7 +184,7 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
     (TaskEvent.REMOVE, GANG_WAIT): "members of a gang are there as long as their job",
     **{
         (happening, state): _NO_HOST
-        for happening in (TaskEvent.HOST_LOST, TaskEvent.MISSING)
+        for happening in _OF_HOSTS
         for state in (TaskState.NONE, TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED_TASKS)
     },
     **{
@@ -195,6 +211,10 @@ CAUSE_OF: Mapping[TaskEvent, EndCause] = {
     TaskEvent.START_LATE: EndCause.START_LATE,
     TaskEvent.DRAIN: EndCause.DRAIN,
     TaskEvent.UNDRAIN: EndCause.DRAIN,
+    TaskEvent.EVICT: EndCause.EVICT,
+    TaskEvent.UNEVICT: EndCause.EVICT,
+    TaskEvent.REBALANCE: EndCause.REBALANCE,
+    TaskEvent.REBALANCED: EndCause.REBALANCE,
     TaskEvent.UPDATE: EndCause.UPDATE,
     TaskEvent.UPDATE_WITHDRAWN: EndCause.UPDATE,
     TaskEvent.REVOKE: EndCause.REVOKE,
@@ -204,6 +224,8 @@ VERDICTS: Mapping[tuple[TaskEvent, SlaVerdict], SlaVerdict] = {
     (TaskEvent.ALLOWED, SlaVerdict.ASKED): SlaVerdict.ALLOWED,
     (TaskEvent.DEFERRED, SlaVerdict.ASKED): SlaVerdict.DEFERRED,
     (TaskEvent.ALLOWED_LATER, SlaVerdict.DEFERRED): SlaVerdict.ALLOWED,
+    (TaskEvent.FREE, SlaVerdict.ASKED): SlaVerdict.FREE,
+    (TaskEvent.FREE_LATER, SlaVerdict.DEFERRED): SlaVerdict.FREE,
 }
 """The verdict after another one. Others are void: they answer a request that was withdrawn."""
 
@@ -241,11 +263,14 @@ class Rule(NamedTuple):
     """Whether the deadline of the task is still to pass."""
     gated: bool | None = None
     """Whether the job says which of its tasks go to the queue."""
+    stale: bool | None = None
+    """Whether the verdict is about something else than what sla would be asked now (`asks.py`)."""
 
 
 _UP = (TaskState.ORDERED, TaskState.RUNNING)
 _ASKS = (CauseKind.HEARD, CauseKind.PLANNED)
 _ANY = (CauseKind.PLANNED, CauseKind.UNPLANNED)
+_ANSWERED, _FREE = (SlaVerdict.DEFERRED, SlaVerdict.ALLOWED), (SlaVerdict.FREE,)
 _SAME = -1
 """As `Rule.next`: the state stays."""
 
@@ -256,14 +281,17 @@ RULES: tuple[Rule, ...] = (
     Rule((PLACED,), RunsOrdered, TaskState.ORDERED),
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.UNPLANNED,)),
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), sla=False),
+    Rule(_UP, DisruptionWithdrawn, _SAME, causes=_ASKS, stale=True),
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), verdicts=(SlaVerdict.ALLOWED,)),
+    Rule((TaskState.ORDERED,), RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), verdicts=_FREE),
+    Rule((TaskState.RUNNING,), DisruptionWithdrawn, _SAME, verdicts=_FREE),
     Rule(_UP, DisruptionAsked, _SAME, causes=_ASKS, verdicts=(SlaVerdict.NONE,), sla=True),
-    Rule(_UP, DisruptionWithdrawn, _SAME, causes=(CauseKind.NONE,), verdicts=(SlaVerdict.DEFERRED, SlaVerdict.ALLOWED)),
+    Rule(_UP, DisruptionWithdrawn, _SAME, causes=(CauseKind.NONE,), verdicts=(*_ANSWERED, *_FREE)),
     Rule((TaskState.STOPPING,), RunsStopping, TaskState.STOPPING, waits=False),
     Rule((TaskState.ORDERED,), RunsAvailable, TaskState.RUNNING, report=Report.STARTED),
 )
 """The first that holds. An ask is withdrawn only after its verdict, so that no verdict answers an ask withdrawn before
-it.
+it. What may go because it isn't available may no longer once it is: then sla is asked again.
 """
 
 
@@ -286,6 +314,7 @@ JOB_RULES: tuple[JobRule, ...] = (
 
 _OWN = (Outcome.SUCCEEDED, Outcome.FAILED)
 _TAKEN = (Outcome.PREEMPTED, Outcome.REVOKED)
+_MOVED = (Outcome.REPLACED, Outcome.RELOCATED)
 _EARLY = tuple(outcome for outcome in Outcome if outcome is not Outcome.SUCCEEDED)
 _ALL_GOALS = tuple(Goal)
 
@@ -318,16 +347,16 @@ class End(NamedTuple):
 ENDS: tuple[End, ...] = (
     End(tuple(Outcome), TaskState.NONE, goals=(Goal.REMOVE,)),
     End((Outcome.FAILED,), TaskState.FAILED, over=True),
-    End((Outcome.STOPPED, Outcome.WITH_GANG, *_TAKEN, Outcome.LOST), TaskState.KILLED, over=True),
+    End((Outcome.STOPPED, Outcome.WITH_GANG, *_TAKEN, Outcome.LOST, *_MOVED), TaskState.KILLED, over=True),
     End((Outcome.FAILED,), TaskState.FAILED, gang=True, final=True, counts=True),
     End(_EARLY, TaskState.FAILED, gang=True, final=True),
     End((Outcome.FAILED,), GANG_WAIT, gang=True, counts=True),
     End(_EARLY, GANG_WAIT, gang=True),
-    End((Outcome.PREEMPTED,), TaskState.FAILED, fails=True),
-    End((*_TAKEN, Outcome.LOST, Outcome.REPLACED), TaskState.FAILED, last=True),
+    End((Outcome.PREEMPTED, Outcome.RELOCATED), TaskState.FAILED, fails=True),
+    End((*_TAKEN, Outcome.LOST, *_MOVED), TaskState.FAILED, last=True),
     End(_TAKEN, TaskState.BACKOFF),
     End((Outcome.LOST,), TaskState.BACKOFF, keeps=True),
-    End((Outcome.REPLACED,), TaskState.BACKOFF, keeps=True),
+    End(_MOVED, TaskState.BACKOFF, keeps=True),
     End(_OWN, TaskState.FAILED, stateless=True, last=True),
     End(_OWN, TaskState.BACKOFF, stateless=True, counts=True, keeps=True),
     End((Outcome.FAILED,), TaskState.BACKOFF, retries=True, last=False, counts=True, keeps=True),

@@ -13,14 +13,14 @@ from events.arrays.runs_by_host import RunsByHost
 from events.bounds import INT_MAX
 from events.codes import Counts, RunReport, TaskState
 from events.columns import I32, I64, distinct
-from processors.lifecycle.causes import SlaVerdict
+from processors.lifecycle.asks import ASKED_FOR, PLANNED
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import Trait, decided, noted, verdicts_after
 from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Note, TaskEvent
 from processors.state.arena import Arena
 from processors.state.calendar import Calendar
 from processors.state.causes import CurrentInput
-from processors.state.seconds import elapsed, milliseconds, seconds
+from processors.state.seconds import elapsed, milliseconds, second, seconds
 
 
 class Ends(NamedTuple):
@@ -53,6 +53,8 @@ COLUMNS = (
     "target",
     "step",
     "pin",
+    "since",
+    "asked",
 )
 """`causes` why the present run shall end, `verdict` what sla said of that, `order` the number of the preemption order
 that it is in, `report` what was reported of it, `due` the second of its deadline: when its back-off has passed, or has
@@ -61,7 +63,8 @@ run for as long as it may, `ready` the second since when it is available, or, wh
 `host_failures` how often its hosts have, `admitted` 1 where its next run keeps the admission. `version` is that of the
 present run, `target` that of the next one, `step` how far the update of the job is with it (`updates/steps.py`). `pin`
 is the number of the only host that the task may run on; below 0, that of one that couldn't start it, which its next run
-avoids.
+avoids. `since` is the second since when the present run is to end by plan, `asked` what sla was asked about it last
+(`asks.py`).
 """
 
 NO_SLOTS = np.zeros(0, dtype=np.int64)
@@ -156,8 +159,13 @@ class Tasks:
         state, causes, cause = self.arena["state"][slots], self.arena["causes"][slots], int(CAUSE_OF[event])
         caused, withdrawn = noted(event, Note.CAUSE, state), noted(event, Note.WITHDRAWN, state)
         counts = caused | withdrawn
-        self.note("causes", slots[counts], np.where(caused, causes | cause, causes & ~cause)[counts])
         counting: I64 = slots[counts]
+        after = np.where(caused, causes | cause, causes & ~cause)[counts]
+        self.note("causes", counting, after)
+        if cause & PLANNED:
+            since = self.arena["since"][counting]
+            since = np.where(ASKED_FOR.take(after) == 0, 0, np.where(since == 0, second(self.input.now), since))
+            self.arena.set("since", counting, since)
         return counting
 
     def record_verdict(self, event: TaskEvent, slots: I64) -> I64:
@@ -165,7 +173,7 @@ class Tasks:
         verdict = self.arena["verdict"][slots]
         after = verdicts_after(event, verdict)
         counts: I64 = slots[noted(event, Note.VERDICT, self.arena["state"][slots]) & (after != verdict)]
-        self.note("verdict", counts, SlaVerdict.DEFERRED if event is TaskEvent.DEFERRED else SlaVerdict.ALLOWED)
+        self.note("verdict", counts, verdicts_after(event, self.arena["verdict"][counts]))
         return counts
 
     def lose(self, event: TaskEvent, slots: I64, report: int) -> I64:
@@ -243,8 +251,7 @@ class Tasks:
             counted = ends.counts_as == fault
             arena.set(column, slots[counted], ends.failures[counted])
         arena.set("admitted", slots, np.where(state == TaskState.BACKOFF, ends.keeps, 0))
-        for column in ("host", "causes", "verdict", "order", "report", "exit", "ready"):
-            arena.set(column, slots, 0)
+        arena.put(slots, host=0, causes=0, verdict=0, order=0, report=0, exit=0, ready=0, since=0, asked=0)
         self.wait(slots, due)
         self.touch(slots)
         return state

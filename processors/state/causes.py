@@ -64,6 +64,8 @@ class CurrentInput:
     def __init__(self) -> None:
         self.at: tuple[str, int, int] = ("", 0, FACT)
         """Topic, offset and `FACT` where it is a fact; machine, round and index where it is a decision."""
+        self.now = 0
+        """The time at which it is applied, in milliseconds."""
         self.value = b""
         """The last fact as it stands in the log."""
         self._known: tuple[tuple[str, int, int], CauseRow] | None = None

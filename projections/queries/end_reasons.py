@@ -29,6 +29,9 @@ _ENDED_BY = {
     RunCause.JOB_END: "the controller of the job was over",
     RunCause.GANG: "a member of its gang ended before its time",
     RunCause.HOLD: "the job was held",
+    RunCause.DRAIN: "its host was drained",
+    RunCause.EVICT: "the drain of its host was forced",
+    RunCause.REBALANCE: "it was better off on another host",
     RunCause.REVOKED: "its host needed for others what it had lent",
 }
 

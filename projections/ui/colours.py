@@ -36,6 +36,7 @@ OUTCOMES: dict[str, str] = {
     Outcome.REVOKED.name: "preempted",
     Outcome.WITH_GANG.name: "failed",
     Outcome.REPLACED.name: "killed",
+    Outcome.RELOCATED.name: "killed",
 }
 """Outcomes of runs, by colour and shape."""
 HOSTS = {

@@ -142,6 +142,8 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.GANG: (_tie(RunsEnded, by="gang"),),
     RunCause.UPDATE: (_tie(DisruptionAllowed), AIMED),
     RunCause.REMOVE: (UNMATCHED,),
+    RunCause.DRAIN: (_tie(DisruptionAllowed),),
+    RunCause.REBALANCE: (_tie(DisruptionAllowed),),
     RunCause.REVOKED: (_tie(RevocationAsked), ENDED),
 }
 """The same of a RunsStopping, by its column `why`."""

@@ -115,6 +115,10 @@ class Updates:
         """The newest version of a job."""
         return self.versions[job_id][self._jobs.table[job_id].version]
 
+    def preemptible(self, job_id: str) -> bool:
+        """Whether tasks of a job may be preempted; no update changes that."""
+        return "preemptible" in self.version(job_id).fields
+
     def made(self, job: SubmittedRow, spec_hash: bytes) -> VersionRow:
         """The version that a specification makes of a job that is there, with all its overrides."""
         return version_row(self._whole(job), spec_hash)

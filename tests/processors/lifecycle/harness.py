@@ -7,7 +7,13 @@ from events.columns import pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobSubmitted
-from events.records.placement import HostRemoved, MatchingHostsChanged, RevocationAsked, TasksPlaced
+from events.records.placement import (
+    HostMaintenanceChanged,
+    HostRemoved,
+    MatchingHostsChanged,
+    RevocationAsked,
+    TasksPlaced,
+)
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
@@ -16,14 +22,16 @@ from tests.helpers.machines import Alone, Run, columns
 
 
 class World(Alone[Lifecycle]):
-    def __init__(self) -> None:
+    def __init__(self, open_jobs_max: int = 3) -> None:
         super().__init__(Lifecycle)
         self.orders = self.commands = 0
         self.host_of = dict[Run, str]()
         """The hosts of the runs that were placed."""
         self.session = 1
         """The last one of h1."""
-        self.fact("paceline.pools", PoolDefined(path="/p", command_id="1", open_jobs_max=3, open_tasks_max=1000))
+        self.fact(
+            "paceline.pools", PoolDefined(path="/p", command_id="1", open_jobs_max=open_jobs_max, open_tasks_max=1000)
+        )
         self.peer("entitlement", PoolAnswered(path="/p", pools_offset=0, command_id="1", code="DONE"))
 
     def fact(self, topic: str, event: Event) -> list[Event]:
@@ -69,6 +77,22 @@ class World(Alone[Lifecycle]):
             "used": pack_longs([1]),
         }
         return self.peer("placement", RevocationAsked(**columns(runs), **where))
+
+    def stage(self, stage: int, host: str = "h1", code: str = "ASKED") -> list[Event]:
+        """A host has another stage of maintenance."""
+        zero, never = pack_ints([0]), pack_longs([0])
+        changed = HostMaintenanceChanged(
+            host_ids=(host,),
+            stage=pack_ints([stage]),
+            cordon=zero,
+            batch=zero,
+            step=zero,
+            preempt_at=never,
+            force_at=never,
+            check_until=never,
+            code=code,
+        )
+        return self.peer("placement", changed)
 
     def place(self, *runs: Run, host: str = "h1") -> list[Event]:
         placed = TasksPlaced(
@@ -157,6 +181,7 @@ def deferred(run: Run) -> DisruptionDeferred:
     return DisruptionDeferred(**columns([run]), code="SLA_BUDGET_SPENT", unavailable=one, max_unavailable=one)
 
 
-def allowed(*runs: Run, later: int = 0) -> DisruptionAllowed:
-    """Sla allows disruptions; `later`: it has deferred them before."""
-    return DisruptionAllowed(**columns(runs), deferred=pack_ints([later] * len(runs)))
+def allowed(*runs: Run, later: int = 0, free: int = 0) -> DisruptionAllowed:
+    """Sla allows disruptions; `later`: it has deferred them before; `free`: as they aren't available."""
+    each = (pack_ints([value] * len(runs)) for value in (later, free))
+    return DisruptionAllowed(**columns(runs), **dict(zip(("deferred", "free"), each, strict=True)))

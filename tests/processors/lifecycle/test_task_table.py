@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from events.bounds import RUN_MAX
-from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunCause, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunCause, RunReport, Stage, TaskState
 from events.columns import I64, ints, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import (
@@ -22,6 +22,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import HealthCheck
 from events.records.placement import HostLost
+from processors.lifecycle.asks import PLANNED
 from processors.lifecycle.causes import CAUSE_RULES, CODE_OF, KIND_OF, OUTCOME_OF, CauseKind, EndCause, Goal, SlaVerdict
 from processors.lifecycle.lookups import Mask
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of, run_ends
@@ -62,6 +63,8 @@ OF_SERVICES = (
     TaskEvent.ALLOWED,
     TaskEvent.ALLOWED_LATER,
     TaskEvent.DEFERRED,
+    TaskEvent.FREE,
+    TaskEvent.FREE_LATER,
     TaskEvent.PREEMPT,
     TaskEvent.PREEMPT_WITHDRAWN,
 )
@@ -160,11 +163,14 @@ class Task:
             world.decided(DisruptionAsked(**columns([OTHER, *[self.run] * protected])))
             if protected:
                 world.peer("sla", allowed(self.run))
+        elif self.happening in (TaskEvent.UNDRAIN, TaskEvent.UNEVICT):
+            world.busy = True
+            world.stage(Stage.DRAINING_BATCH if self.happening is TaskEvent.UNDRAIN else Stage.FORCING)
         elif self.happening is TaskEvent.UPDATE_WITHDRAWN:
             note(self, TaskEvent.UPDATE)
-        elif self.happening in OF_SERVICES[:3] and self.now["state"] in (TaskState.ORDERED, TaskState.RUNNING):
+        elif self.happening in OF_SERVICES[:5] and self.now["state"] in (TaskState.ORDERED, TaskState.RUNNING):
             world.preempt(self.run, ("a", 1, 1))
-            if self.happening is TaskEvent.ALLOWED_LATER:
+            if self.happening in (TaskEvent.ALLOWED_LATER, TaskEvent.FREE_LATER):
                 world.peer("sla", deferred(self.run))
 
     def happen(self) -> None:
@@ -214,7 +220,13 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
     TaskEvent.PREEMPT_WITHDRAWN: withdraw,
     TaskEvent.ALLOWED: lambda task: task.world.peer("sla", allowed(task.run)),
     TaskEvent.ALLOWED_LATER: lambda task: task.world.peer("sla", allowed(task.run, later=1)),
+    TaskEvent.FREE: lambda task: task.world.peer("sla", allowed(task.run, free=1)),
+    TaskEvent.FREE_LATER: lambda task: task.world.peer("sla", allowed(task.run, later=1, free=1)),
     TaskEvent.DEFERRED: lambda task: task.world.peer("sla", deferred(task.run)),
+    TaskEvent.DRAIN: lambda task: task.world.stage(Stage.DRAINING_BATCH),
+    TaskEvent.UNDRAIN: lambda task: task.world.stage(Stage.UP),
+    TaskEvent.EVICT: lambda task: task.world.stage(Stage.FORCING),
+    TaskEvent.UNEVICT: lambda task: task.world.stage(Stage.UP),
     TaskEvent.RUN_LIMIT: lambda task: task.world.decided(
         RunsOverdue(**columns([task.run if task.now["state"] == TaskState.RUNNING else MATE]), what=pack_ints([1]))
     ),
@@ -239,6 +251,7 @@ CAUSED_BY = {
     Outcome.REVOKED: EndCause.REVOKE,
     Outcome.WITH_GANG: EndCause.GANG,
     Outcome.REPLACED: EndCause.UPDATE,
+    Outcome.RELOCATED: EndCause.DRAIN,
 }
 REPORT_OF = {
     Outcome.SUCCEEDED: RunReport.EXITED,
@@ -296,12 +309,13 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
         assert not changed - {"traits"} if happening in (TaskEvent.HOLD, TaskEvent.RELEASE) else not changed
     elif note is Note.CAUSE:
         assert after["causes"] == before["causes"] | CAUSE_OF[happening]
-        assert changed - {"state", "report"} <= {"causes", "goal", "order", "due", "traits"}
+        assert changed - {"state", "report"} <= {"causes", "goal", "order", "due", "traits", "since"}
+        assert not CAUSE_OF[happening] & PLANNED or after["since"] > 0
     elif note is Note.WITHDRAWN:
         assert after["causes"] == before["causes"] & ~CAUSE_OF[happening]
         with_it = {TaskEvent.START: {"goal"}, TaskEvent.RELEASE: {"traits"}}.get(happening, {"order"})
         assert "causes" in changed
-        assert changed <= {"causes"} | with_it
+        assert changed <= {"causes", "since"} | with_it
     elif note is Note.REPORT:
         assert (changed, REPORTS[after["report"]]) == ({"report"}, Report.ENDED)
     elif note is Note.READY:
@@ -320,12 +334,12 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
     decides_by_the_rules(task)
 
 
-def decides_by_the_rules(task: Task, waited: bool = False) -> None:
+def decides_by_the_rules(task: Task, waited: bool = False, stale: bool = False) -> None:
     """The next round decides of the task what the first rule that holds says, and takes it to the next state."""
     was, service = task.now, task.world.machine.jobs["a"].max_unavailable is not None
     rule = rule_of(
         was["state"], REPORTS[was["report"]], CauseKind(int(KIND_OF[was["causes"]])), SlaVerdict(was["verdict"]),
-        service, was["due"] > 0 and not waited,
+        service, was["due"] > 0 and not waited, stale=stale,
     )  # fmt: skip
     named = [type(event) for event in task.step() if names(event, ("a", task.at, was["run"]))]
     if rule is None:
@@ -369,6 +383,17 @@ def test_every_rule_is_met_on_a_walk_through_all_cells() -> None:
     protected.world.busy = True
     protected.world.peer("sla", allowed(protected.run))
     decides_by_the_rules(protected)
+    free = Task(TaskState.ORDERED, TaskEvent.FREE)
+    free.world.stage(Stage.DRAINING)
+    free.world.busy = True
+    free.world.peer("sla", allowed(free.run, free=1))
+    decides_by_the_rules(free)
+    other = Task(TaskState.RUNNING, TaskEvent.DEFERRED)
+    other.world.stage(Stage.DRAINING)
+    other.world.peer("sla", deferred(other.run))
+    other.world.busy = True
+    other.world.preempt(other.run)
+    decides_by_the_rules(other, stale=True)
     assert [rule for rule in RULES if rule not in MET] == []
 
 
@@ -377,7 +402,7 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     assert impossible == {cell for cell in WHY_NOT if cell in impossible}
     later = {happening for happening, _, letter in CELLS if letter.isupper()}
     assert {CAUSE_OF[happening] for happening in later} == {
-        EndCause.DRAIN,
+        EndCause.REBALANCE,
     }  # fmt: skip
     assert len(REACHED) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
     assert {happening for happening, _, letter in CELLS if not letter.isupper()} == HAPPEN.keys()
