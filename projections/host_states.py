@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from events.codes import Stage
+
 
 class HostState(StrEnum):
     """The states of a host."""
@@ -19,6 +21,10 @@ class HostState(StrEnum):
     """It is back, and its runs are compared with those that the cell knows."""
     CONNECTING = "CONNECTING"
     """It hasn't said yet what it offers."""
+
+
+STAGES = tuple(stage.name for stage in Stage if stage != Stage.UP)
+"""The stages of maintenance by which hosts are shown and asked for, beside their states."""
 
 
 def conditions(

@@ -38,9 +38,9 @@ class States(click.ParamType):
 
             return list(TaskState.__members__)
         if self._kind == "host":
-            from projections.host_states import HostState
+            from projections.host_states import STAGES, HostState
 
-            return list(HostState)
+            return [*HostState, *STAGES]
         from projections.views.job_states import JOB_STATES
 
         return JOB_STATES

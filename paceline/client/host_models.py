@@ -2,6 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
+from paceline.client.maintenance_models import HostMaintenance
 from paceline.client.models import Amounts
 
 
@@ -91,6 +92,8 @@ class Host(HostOffer):
     ports: PortRange
     attributes: dict[str, str]
     taints: list[HostTaint]
+    maintenance: HostMaintenance | None
+    """None: it takes tasks, as far as maintenance is concerned."""
     cell: NotRequired[int]
 
 

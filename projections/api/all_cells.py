@@ -211,7 +211,11 @@ def _hosts(cells: Cells, page: Paging, request: HostsRequest, at: dict[int, str]
     merged = spliced(rows, page.size, host_list.order_of)
     token = next_page_token(rows, merged, at, lambda row: row.host_id, *request.words)
     kinds = {cell: kinds_of(each.connection) for cell, each in cells.items()}
-    hosts: list[Host] = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in merged]
+    by_host: dict[tuple[int, str], Host] = {}
+    for cell, each in cells.items():
+        mine = [row for number, row in merged if number == cell]
+        by_host |= {(cell, host["host_id"]): host for host in host_list.hosts_json(each.connection, mine, kinds[cell])}
+    hosts: list[Host] = [{**by_host[cell, row.host_id], "cell": cell} for cell, row in merged]
     return {"hosts": hosts, "next_page_token": token}
 
 

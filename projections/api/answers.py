@@ -25,6 +25,13 @@ from paceline.client.cell_models import (
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host
 from paceline.client.json_type import Json
+from paceline.client.maintenance_models import (
+    DrainEffects,
+    HostsAnswer,
+    Maintenance,
+    MaintenanceHostsPage,
+    MaintenancesPage,
+)
 from paceline.client.models import (
     Answer,
     Diff,
@@ -88,6 +95,9 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}/versions/{version}": Version,
     "/v1/log": LogPage,
     "/v1/log/quarantine": QuarantinePage,
+    "/v1/maintenances": MaintenancesPage,
+    "/v1/maintenances/{maintenance_id}": Maintenance,
+    "/v1/maintenances/{maintenance_id}/hosts": MaintenanceHostsPage,
     "/v1/marks": Marks,
     "/v1/names": NameList,
     "/v1/pool-histories/{path}": HistoryPage,
@@ -114,6 +124,16 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "POST /v1/jobs/{job_id}/rollbacks": {"200": (JobAnswer,), "201": (JobAnswer,), "202": (Answer,)},
     "PUT /v1/pools/{path}": {"200": (PoolAnswer,), "201": (PoolAnswer,), "202": (PoolAnswer,)},
     "POST /v1/jobs/{job_id}/tasks/{instance}/placements": {"200": (TaskPlacement,)},
+    **{
+        f"POST /v1/{path}drains": {"200": (HostsAnswer, DrainEffects), "202": (Answer,)}
+        for path in ("hosts/{host_id}/", "host-")
+    },
+    **{
+        f"POST /v1/{path}{noun}": {"200": (HostsAnswer,), "202": (Answer,)}
+        for path in ("hosts/{host_id}/", "host-")
+        for noun in ("cordons", "uncordons", "resumptions")
+    },
+    "POST /v1/maintenances": {"200": (HostsAnswer, DrainEffects), "201": (HostsAnswer,), "202": (Answer,)},
     "POST /v1/job-batches": {"200": (JobBatch,)},
     "POST /v1/job-plans": {"200": (JobPlan, JobPlans)},
     "POST /v1/pool-plans": {"200": (PoolPlans,)},

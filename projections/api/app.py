@@ -11,12 +11,14 @@ from paceline.client.cell_models import ServedCell
 from paceline.client.proof import Proving
 from projections.api import (
     causes,
+    drains,
     execs,
     hosts,
     job_batches,
     job_plans,
     jobs,
     log_pages,
+    maintenances,
     names,
     pool_views,
     pools,
@@ -120,6 +122,8 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
         pools,
         pool_views,
         hosts,
+        drains,
+        maintenances,
         usage,
         volumes,
         secret_routes,

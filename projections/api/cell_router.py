@@ -137,6 +137,8 @@ class Router:
                 return self._first if cell is None else cell
             case (
                 ["v1", "events" | "log" | "usage"]
+                | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions"]
+                | ["v1", "maintenances", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]
                 | ["v1", "cell", "settings" | "operations"]
             ) if len(self._contexts) > 1:

@@ -18,7 +18,7 @@ from projections.api.commands import Command, carry_out
 from projections.api.context import HISTORY_KEY, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.list_requests import HostsQuery
 from projections.api.problems import ANSWERED, not_found
-from projections.queries import entities, host_list
+from projections.queries import entities, host_list, host_maintenance
 from projections.queries import tasks as task_queries
 from projections.queries.other_histories import history_page
 from projections.queries.resources import kinds_of
@@ -64,7 +64,7 @@ def routes(context: Context) -> APIRouter:
             page_found = host_list.host_rows(connection, asked_for.filter, page.size, after)
             last = page_found.rows[-1].host_id if page_found.more else None
             kinds = kinds_of(connection)
-            hosts_json = [entities.host_json(row, kinds) for row in page_found.rows]
+            hosts_json = host_list.hosts_json(connection, page_found.rows, kinds)
             return {"hosts": hosts_json, "next_page_token": next_token(last, *asked_for.words)}
 
         return await read(look)
@@ -72,7 +72,7 @@ def routes(context: Context) -> APIRouter:
     @router.get("/{host_id}")
     async def host(host_id: str, read: Reading) -> Response:
         """One host."""
-        return await read(lambda connection: entities.host_json(_host(connection, host_id), kinds_of(connection)))
+        return await read(lambda connection: host_maintenance.whole_host(connection, _host(connection, host_id)))
 
     @router.get("/{host_id}/tasks")
     async def tasks(host_id: str, read: Reading, page: Pages) -> Response:

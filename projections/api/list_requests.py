@@ -14,7 +14,7 @@ from events.codes import Code, TaskState
 from events.instance_ranges import PATTERN, read_ranges
 from projections.api.context import PAGE_MAX, Paging
 from projections.api.problems import Problem
-from projections.host_states import HostState
+from projections.host_states import STAGES, HostState
 from projections.queries.host_list import HostFilter
 from projections.queries.known_names import unknown_host, unknown_job, unknown_pool
 from projections.queries.tasks import TaskFilter
@@ -39,7 +39,7 @@ async def hosts_request(
     text: Text = "",
 ) -> HostsRequest:
     """The parameters of the list of hosts."""
-    states = states_of(state, [each.value for each in HostState])
+    states = states_of(state, [*(each.value for each in HostState), *STAGES])
     attributes = [pair_of("attribute", each) for each in attribute or ()]
     return HostsRequest(HostFilter(states, attributes, text), ("hosts", states, attributes, text))
 
@@ -95,12 +95,12 @@ async def tasks_request(
 TasksQuery = Annotated[TasksRequest, Depends(tasks_request)]
 
 
-def states_of(text: str, names_of: Collection[str]) -> list[str]:
-    """The states that a list is asked for, each once. Raises a problem for what is none."""
+def states_of(text: str, names_of: Collection[str], what: str = "state") -> list[str]:
+    """The states that a list is asked for, each once; or `what` else. Raises a problem for what is none."""
     names = sorted({each for each in text.upper().split(",") if each})
     if unknown := [name for name in names if name not in names_of]:
-        detail = f"{unknown[0][:40]!r} is no state; there are {', '.join(names_of)}"
-        raise Problem(422, "INVALID_REQUEST", detail, [("/query/state", "no state")])
+        detail = f"{unknown[0][:40]!r} is no {what}; there are {', '.join(names_of)}"
+        raise Problem(422, "INVALID_REQUEST", detail, [(f"/query/{what}", f"no {what}")])
     return names
 
 

@@ -16,6 +16,7 @@ from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host, HostLoad, HostTaint, Shrinkage, Suspicion, Volume
 from paceline.client.json_type import Json
+from paceline.client.maintenance_models import HostMaintenance
 from paceline.client.models import ActorName, HistoryEntry, Job
 from paceline.client.models import Reason as Headline
 from projections.host_states import HostState, conditions, host_state_of
@@ -187,7 +188,7 @@ def offered_by_any(connection: Connection, attribute: str) -> bool:
     return connection.execute(select(tables.hosts.c.host_id).where(has_attribute).limit(1)).first() is not None
 
 
-def host_json(row: HostRow, kinds: Kinds) -> Host:
+def host_json(row: HostRow, kinds: Kinds, maintenance: HostMaintenance | None = None) -> Host:
     """A host as the API shows it. Licences are the cell's, no host holds them."""
     offer = offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds)
     on_host = _on_host(row, kinds)
@@ -211,6 +212,7 @@ def host_json(row: HostRow, kinds: Kinds) -> Host:
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),
         "taints": _taints(row),
+        "maintenance": maintenance,
     }
 
 

@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, exists, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, exists, func, or_, select, tuple_
 
+from events.codes import Stage
 from events.natural_order import natural_key
-from projections.host_states import HostState, conditions
+from events.resources import Kinds
+from paceline.client.host_models import Host
+from projections.host_states import STAGES, HostState, conditions
+from projections.queries.entities import host_json
+from projections.queries.host_maintenance import maintenance_json, stages_of
 from projections.queries.pages import RowsPage, some
 from projections.views import tables
 from projections.views.rows import HostRow
@@ -28,6 +33,19 @@ _STATE: ColumnElement[str] = case(
 )
 
 
+_STAGES = tables.host_stages.c
+
+
+def _of_states(names: Sequence[str]) -> ColumnElement[bool]:
+    """Whether the state or the stage of a host is one of these; UP is one that takes tasks, so its stage is UP too."""
+    stages = [Stage[name] for name in names if name in STAGES]
+    not_up = exists(select(1).where(_STAGES.host_id == _HOSTS.host_id, _STAGES.stage != Stage.UP))
+    of_stage = exists(select(1).where(_STAGES.host_id == _HOSTS.host_id, _STAGES.stage.in_(stages)))
+    states = [name for name in names if name != HostState.UP]
+    in_state = case((not_up, _STATE.in_(states)), else_=_STATE.in_(names))
+    return or_(in_state, of_stage)
+
+
 class HostFilter(NamedTuple):
     """A filter of hosts; an empty field lets all through."""
 
@@ -40,7 +58,7 @@ class HostFilter(NamedTuple):
     def narrow(self, query: Select[Any]) -> Select[Any]:
         """The query of those hosts alone."""
         if self.states:
-            query = query.where(_STATE.in_(self.states))
+            query = query.where(_of_states(self.states))
         if self.text:
             query = query.where(func.instr(func.lower(_HOSTS.host_id), self.text.lower()) > 0)
         for key, value in self.attributes:
@@ -55,6 +73,17 @@ def host_rows(connection: Connection, host_filter: HostFilter, size: int, after:
     if after:
         query = query.where(tuple_(_HOSTS.place, _HOSTS.host_id) > tuple_(natural_key(after), after))
     return some(connection, HostRow, query, size, lambda row: len(row.attributes))
+
+
+def hosts_json(connection: Connection, rows: Sequence[HostRow], kinds: Kinds) -> list[Host]:
+    """Hosts as lists have them, each with its stage."""
+    stages = stages_of(connection, [row.host_id for row in rows])
+
+    def one(row: HostRow) -> Host:
+        stage = stages.get(row.host_id)
+        return host_json(row, kinds, maintenance_json(stage, row.runs) if stage is not None else None)
+
+    return [one(row) for row in rows]
 
 
 def order_of(row: HostRow) -> tuple[str, str]:

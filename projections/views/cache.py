@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 from sqlalchemy import Table
 
 from events.codes import LIVE_TASKS, TaskState
-from projections.views import rows, run_rows, series_rows, sharing_rows, tables, update_rows
+from projections.views import maintenance_rows, rows, run_rows, series_rows, sharing_rows, tables, update_rows
 from projections.views.blocks import Blocks
 from projections.views.job_records import JobRecords
 from projections.views.usage_rows import UsageSums
@@ -235,6 +235,12 @@ class Cache:
         self.marks = Rows(tables.marks, series_rows.MarkRow)
         self.pool_numbers = Rows(tables.pool_numbers, series_rows.PoolNumberRow)
         self.pool_tasks = Rows(tables.pool_tasks, series_rows.PoolTasksRow)
+        self.host_stages = Rows(tables.host_stages, maintenance_rows.HostStageRow)
+        self.host_commands = Rows(tables.host_commands, maintenance_rows.HostCommandRow)
+        self.maintenances = Rows(tables.maintenances, maintenance_rows.MaintenanceRow)
+        self.maintenance_hosts = Rows(tables.maintenance_hosts, maintenance_rows.MaintenanceHostRow)
+        self.disruptions = Rows(tables.disruptions, maintenance_rows.DisruptionRow)
+        self.deferrals = Rows(tables.deferrals, maintenance_rows.DeferralRow)
         self.usage = UsageSums()
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))

@@ -30,8 +30,10 @@ from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
 from projections.views import job_history, tables
 from projections.views.cache import Cache
 from projections.views.depths import Depths
+from projections.views.disruptions import DisruptionFold
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
+from projections.views.maintenance import MaintenanceFold
 from projections.views.marks import MarkFold
 from projections.views.other_histories import OtherHistories
 from projections.views.pools import PoolFold
@@ -99,6 +101,7 @@ class Projector:
         self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell), self._series.tasks)
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
+        self._maintenance = MaintenanceFold(self._cache)
         self._others = OtherHistories(self._cache)
         self._reasons = ReasonFold(self._cache)
         self._preemptions = PreemptionFold(self._cache)
@@ -106,9 +109,9 @@ class Projector:
         self._leaving = JobRetention(self._cache)
         self._usage = UsageFold(self._cache)
         first = (self._reasons, self._preemptions, self._others, self._marks)
-        folds = (*first, self._series, self._jobs, self._pools, self._waiting)
+        folds = (*first, self._series, self._jobs, self._pools, self._waiting, DisruptionFold(self._cache))
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
-        for holder in (*folds, self._hosts):
+        for holder in (*folds, self._hosts, self._maintenance):
             for kind, fold in holder.folds.items():
                 self._folds[kind].append(fold)
         self._folds[JobsForgotten].append(self._forgotten)
@@ -315,6 +318,7 @@ class Projector:
         elif moment.topic == HOSTS.name:
             self._others.fact(moment, event, value)
             self._hosts.fact(moment, event)
+            self._maintenance.fact(moment, event, value)
             self._marks.fact(moment, event)
             self._series.fact(moment, event)
         elif moment.topic == TASKS.name:

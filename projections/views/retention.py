@@ -203,6 +203,8 @@ class JobRetention:
             cache.versions,
             cache.updates,
             cache.usage,
+            cache.disruptions,
+            cache.deferrals,
         ):
             self.removed += table.delete("job_id = ?", [(each,) for each in ids])
         override_chunks.remove_unused(cache)

@@ -23,10 +23,10 @@ from sqlalchemy import (
     select,
 )
 
-from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows, usage_rows
+from projections.views import maintenance_rows, rows, run_rows, series_rows, sharing_rows, update_rows, usage_rows
 from projections.views.job_states import REJECTED
 
-FORMAT = "34"
+FORMAT = "35"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -83,6 +83,12 @@ tallies = _table("tallies", series_rows.TallyRow, "series", "name")
 marks = _table("marks", series_rows.MarkRow, "step_s", "topic", "step", "shape")
 pool_numbers = _table("pool_numbers", series_rows.PoolNumberRow, "path")
 pool_tasks = _table("pool_tasks", series_rows.PoolTasksRow, "path")
+host_stages = _table("host_stages", maintenance_rows.HostStageRow, "host_id")
+host_commands = _table("host_commands", maintenance_rows.HostCommandRow, "offset")
+maintenances = _table("maintenances", maintenance_rows.MaintenanceRow, "maintenance_id")
+maintenance_hosts = _table("maintenance_hosts", maintenance_rows.MaintenanceHostRow, "maintenance_id", "host_id")
+disruptions = _table("disruptions", maintenance_rows.DisruptionRow, "job_id", "instance")
+deferrals = _table("deferrals", maintenance_rows.DeferralRow, "job_id", "code")
 job_usage = _table("job_usage", usage_rows.JobUsageRow, "job_id", "month")
 month_usage = _table("month_usage", usage_rows.MonthUsageRow, "month", "pool", "owner")
 
@@ -107,6 +113,8 @@ Index(
 )
 Index("past_runs_by_host", past_runs.c.host, past_runs.c.ended_s)
 Index("hosts_by_place", hosts.c.place, hosts.c.host_id)
+Index("maintenances_by_number", maintenances.c.number)
+Index("maintenance_hosts_by_place", maintenance_hosts.c.maintenance_id, maintenance_hosts.c.place)
 Index("volumes_by_job", volumes.c.job_id)
 Index("rounds_by_position", rounds.c.machine, rounds.c.position)
 Index("rounds_by_time", rounds.c.machine, rounds.c.at_ms, rounds.c.number)

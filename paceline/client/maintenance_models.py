@@ -1,0 +1,149 @@
+"""Maintenance in the API's answers: stages of hosts, what their runs wait for, and campaigns."""
+
+from typing import Any, NotRequired, TypedDict
+
+from paceline.client.models import ActorName, Answer
+
+
+class HostWait(TypedDict):
+    """Runs of a job that are still on a host that drains, all for one reason: `code` with its sentence. Of its
+    `instances`, or of those of its `group`, `unavailable` are, where `allowed` may be, as sla found it last; null: that
+    isn't why.
+    """
+
+    job_id: str
+    code: str
+    message: str
+    runs: int
+    since: str | None
+    instances: int
+    unavailable: int | None
+    allowed: int | None
+    group: str
+    until: str | None
+    """When they may go next, where that is known."""
+
+
+class HostMaintenance(TypedDict):
+    """The maintenance of a host. `stage` is CORDONED, DRAINING, DRAINING_BATCH, FORCING, DRAINED or CHECKING, or UP
+    where it waits for its campaign; `by` whose it is: operator, campaign, window, health or taint, and `source` which.
+    """
+
+    stage: str
+    since: str | None
+    """Since when it has this stage."""
+    begun_at: str | None
+    """Since when it isn't UP."""
+    by: str
+    source: str
+    code: str
+    message: str
+    reason: str
+    actor: ActorName | None
+    cordoned: bool
+    """It stays so when its drain ends."""
+    batch: str
+    """move: preemptible batch tasks leave at once; wait: at the deadline, or by themselves."""
+    preempt_at: str | None
+    """The deadline, at which preemptible batch tasks leave."""
+    force_at: str | None
+    """From when all that is left is ended, whatever budgets say."""
+    check_until: str | None
+    step: str | None
+    """Where it is in its campaign: PENDING, DRAIN, WORK, CHECK."""
+    runs_left: int
+    stopping: NotRequired[int]
+    """The number of those that are told to stop; of one host, not in lists."""
+    waits: NotRequired[list[HostWait]]
+    """The others, by job; of one host, not in lists."""
+
+
+class DrainedHost(TypedDict):
+    """The runs of a host that is to drain: those that leave `at_once` since their jobs have no SLA, those that are
+    `asked` for, `batch` tasks, and those that are `bound` to the host and leave last.
+    """
+
+    host_id: str
+    runs: int
+    at_once: int
+    asked: int
+    batch: int
+    bound: int
+
+
+class DrainedJob(TypedDict):
+    """A job with runs on hosts that are to drain. `leaves` is at_once, asked, never, batch or bound; so many of its
+    instances as `allowed` may be unavailable on purpose, null: it has no SLA.
+    """
+
+    job_id: str
+    runs: int
+    instances: int
+    leaves: str
+    allowed: int | None
+
+
+class DrainEffects(TypedDict):
+    """The effects of a drain, before it is asked for; `notes` are sentences that an operator should read."""
+
+    hosts: list[DrainedHost]
+    jobs: list[DrainedJob]
+    notes: list[str]
+
+
+class HostsAnswer(Answer):
+    """The answer to a command about several hosts: those that it is about, and what is worth knowing."""
+
+    host_ids: list[str]
+    notes: NotRequired[list[str]]
+
+
+class MaintenanceHost(TypedDict):
+    """A host of a campaign; `step` is PENDING, DRAIN, WORK, CHECK, DONE, FAILED or SKIPPED."""
+
+    host_id: str
+    step: str
+    since: str | None
+    code: str
+    message: str
+    stage: str
+    state: str
+    runs_left: int
+    waits: NotRequired[list[HostWait]]
+
+
+class Maintenance(TypedDict):
+    """A campaign; `state` is RUNNING, PAUSED, ABORTING, ABORTED or DONE. `steps` counts its hosts."""
+
+    maintenance_id: str
+    state: str
+    code: str
+    message: str
+    reason: str
+    actor: ActorName | None
+    started_at: str | None
+    changed_at: str | None
+    ended_at: str | None
+    hosts: int
+    steps: dict[str, int]
+    plan: dict[str, Any]
+    bound: NotRequired[str]
+    """The budget that bounds how fast it goes, in words."""
+    estimated_at: NotRequired[str | None]
+    """When it is over, going on as until now."""
+    at_work: NotRequired[list[MaintenanceHost]]
+    """The hosts that aren't pending and aren't over."""
+
+
+class MaintenancesPage(TypedDict):
+    """A page of campaigns, the newest first."""
+
+    maintenances: list[Maintenance]
+    next_page_token: str
+
+
+class MaintenanceHostsPage(TypedDict):
+    """A page of the hosts of a campaign."""
+
+    hosts: list[MaintenanceHost]
+    next_page_token: str

@@ -1,0 +1,261 @@
+"""Drains, cordons and campaigns over HTTP: what is written, what is refused, and what of them is shown."""
+
+from events.codec import decode
+from events.codes import Stage, Step
+from events.records.hosts import (
+    HostsCordonRequested,
+    HostsDrainRequested,
+    HostsResumeRequested,
+    MaintenanceActionRequested,
+    MaintenanceRequested,
+)
+from events.records.lifecycle import DisruptionWithdrawn
+from events.records.placement import HostsAnswered, MaintenanceChanged
+from tests.helpers.maintenance import allowed, asked, by_fact, deferred, stage_of
+
+PLAN = {"maintenance_id": "kernel", "hosts": {"attribute": "rack", "values": ["a", "b"]}, "at_a_time": 2}
+
+
+def last(api, topic="paceline.hosts"):
+    return decode(list(api.cell.log.scan(topic, 0))[-1].value)
+
+
+def hosts(api, *names, **attributes):
+    for name in names:
+        api.cell.host(name, **attributes)
+    api.fold()
+
+
+def answers(api, code="DONE", message="", before=lambda at, event: ()):
+    """Placement answers each fact, after other decisions."""
+
+    def says(at, event):
+        ids = getattr(event, "host_ids", ())
+        return (
+            *before(at, event),
+            HostsAnswered(hosts_offset=at, command_id=event.command_id, code=code, message=message, host_ids=ids),
+        )
+
+    api.answer("paceline.hosts", "placement", says)
+
+
+def test_a_drain_is_written_with_its_times_and_answered(api):
+    hosts(api, "h1")
+    body = {"deadline": "2h", "escalate": "force", "force_after": "5m", "batch": "move", "reason": "disk"}
+    answer = api.client.post("/v1/hosts/h1/drains", json=body)
+    assert (answer.status_code, answer.headers["location"]) == (202, "/v1/hosts/h1")
+    fact = last(api)
+    assert isinstance(fact, HostsDrainRequested)
+    assert (fact.host_ids, fact.batch, fact.escalate, fact.reason) == (("h1",), "move", "force", "disk")
+    assert (fact.deadline_ms, fact.force_after_ms, fact.force, fact.most) == (7_200_000, 300_000, False, 0)
+    assert fact.actor is not None
+    answers(api)
+    answer = api.client.post("/v1/hosts/h1/drains?wait=30s", json={"command_id": "mine"})
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["code"], told["host_ids"], told["notes"], told["command_id"]) == ("DONE", ["h1"], [], "mine")
+
+
+def test_the_refusal_of_a_drain_has_its_code(api):
+    hosts(api, "h1")
+    answers(api, "FORCE_NOT_ALLOWED", "The cell doesn't allow force.")
+    api.problem(api.client.post("/v1/hosts/h1/drains?wait=30s", json={"force": True}), 409, "FORCE_NOT_ALLOWED")
+
+
+def test_twenty_hosts_of_which_one_is_unknown_drain_none(api):
+    names = [f"h{number}" for number in range(19)]
+    hosts(api, *names)
+    end = api.cell.log.bounds("paceline.hosts")[1]
+    refused = api.client.post("/v1/host-drains", json={"hosts": {"ids": [*names[:10], "h100", *names[10:]]}})
+    body = api.problem(refused, 404, "NOT_FOUND")
+    assert body["errors"] == [{"pointer": "/hosts/ids/10", "message": "there is no host h100"}]
+    assert body["detail"].startswith("there is no host h100; did you mean h10?") or "h100" in body["detail"]
+    assert api.cell.log.bounds("paceline.hosts")[1] == end
+    assert api.client.post("/v1/host-drains", json={"hosts": {"ids": names}}).status_code == 202
+    assert last(api).host_ids == tuple(names)
+
+
+def test_hosts_are_named_by_an_attribute_and_the_fact_has_their_ids(api):
+    hosts(api, "h1", "h10", "h2", rack="a")
+    hosts(api, "h3", rack="b")
+    body = {"hosts": {"attribute": "rack", "values": ["a"]}, "max_hosts": 2}
+    assert api.client.post("/v1/host-drains", json=body).status_code == 202
+    assert (last(api).host_ids, last(api).most) == (("h1", "h2", "h10"), 2)
+    nothing = {"hosts": {"attribute": "rack", "values": ["z"]}}
+    body = api.problem(api.client.post("/v1/host-drains", json=nothing), 404, "NOT_FOUND")
+    assert body["detail"] == "no host has the attribute rack with the value z"
+    both = {"hosts": {"ids": ["h1"], "attribute": "rack", "values": ["a"]}}
+    api.problem(api.client.post("/v1/host-drains", json=both), 422, "INVALID_REQUEST")
+
+
+def test_hosts_are_cordoned_and_taken_back_alone_or_together(api):
+    hosts(api, "h1", "h2")
+    for path, kind, cordon_only in (
+        ("cordons", HostsCordonRequested, None),
+        ("uncordons", HostsResumeRequested, True),
+        ("resumptions", HostsResumeRequested, False),
+    ):
+        for where, named, ids in (
+            (f"/v1/hosts/h1/{path}", {}, ("h1",)),
+            (f"/v1/host-{path}", {"hosts": {"ids": ["h2", "h1", "h2"]}}, ("h2", "h1")),
+        ):
+            assert api.client.post(where, json={"reason": "why", **named}).status_code == 202
+            fact = last(api)
+            assert isinstance(fact, kind)
+            assert (fact.host_ids, fact.reason, getattr(fact, "cordon_only", None)) == (ids, "why", cordon_only)
+    api.problem(api.client.post("/v1/hosts/none/cordons", json={}), 404, "NOT_FOUND")
+
+
+def runs(api, job_id, instances, host_id="h1", **spec):
+    api.cell.accept(job_id, instances=len(instances), kind="stateless", **spec)
+    api.cell.run(job_id, tuple(instances), host_id=host_id)
+
+
+def test_a_host_that_drains_says_what_each_run_waits_for(api):
+    api.pool()
+    hosts(api, "h1", "h2")
+    runs(api, "web", (0, 1, 2), sla={"max_unavailable": 1})
+    api.cell.accept("nightly", kind="batch")
+    api.cell.run("nightly")
+    api.cell.accept("db", kind="stateful")
+    api.cell.run("db")
+    at = api.cell.fact(HostsDrainRequested(host_ids=("h1",), command_id="c", reason="disk"))
+    until = api.cell.ms // 1000 + 7200
+    drain = stage_of(Stage.DRAINING, "h1", times=(until, until + 600, 0), cause=by_fact(at))
+    api.cell.decide("placement", drain, HostsAnswered(hosts_offset=at, command_id="c", code="DONE"))
+    api.cell.ms += 5000
+    api.cell.decide("lifecycle", asked("web", (0, 1, 2), 1_700_000_000))
+    api.cell.decide("sla", allowed("web", (0,)), deferred("web", (1, 2)))
+    api.fold()
+    body = api.get("/v1/hosts/h1")["maintenance"]
+    assert (body["stage"], body["by"], body["reason"], body["runs_left"]) == ("DRAINING", "operator", "disk", 5)
+    assert (body["since"], body["preempt_at"], body["force_at"]) == (
+        "2023-11-14T22:13:20.000Z",
+        "2023-11-15T00:13:20.000Z",
+        "2023-11-15T00:23:20.000Z",
+    )
+    waits = [(each["job_id"], each["code"], each["runs"], each["message"]) for each in body["waits"]]
+    spent = "2 tasks shall leave, but the SLA of the job allows no more unavailable instances now"
+    assert waits == [
+        ("web", "SLA_BUDGET_SPENT", 2, f"{spent} (1 of 3 unavailable, 1 may be)"),
+        ("nightly", "RUNS_TO_ITS_END", 1, "1 task until it ends"),
+        ("web", "ASKED", 1, "1 task waits for the verdict of sla"),
+        ("db", "LEAVES_LAST", 1, "1 task bound to the host, leaves last"),
+    ]
+    assert body["waits"][0]["since"] == "2023-11-14T22:13:25.000Z"
+    [first, second] = api.get("/v1/hosts")["hosts"]
+    assert (first["state"], first["maintenance"]["stage"], second["maintenance"]) == ("UP", "DRAINING", None)
+    assert [each["host_id"] for each in api.get("/v1/hosts?state=DRAINING,DRAINED")["hosts"]] == ["h1"]
+    assert [each["host_id"] for each in api.get("/v1/hosts?state=UP")["hosts"]] == ["h2"]
+
+    api.cell.decide("lifecycle", DisruptionWithdrawn.pack(job_ids=("web",), job=[0], instance=[2], run=[1]))
+    api.cell.decide("placement", stage_of(Stage.UP, "h1", code="RESUMED", by=""))
+    api.fold()
+    assert api.get("/v1/hosts/h1")["maintenance"] is None
+
+
+def test_a_dry_run_tells_what_would_leave_and_writes_nothing(api):
+    api.pool()
+    hosts(api, "h1", "h2")
+    runs(api, "web", (0, 1), sla={"max_unavailable": 1})
+    runs(api, "free", (0, 1, 2))
+    runs(api, "never", (0, 1), sla={"max_unavailable": 0})
+    api.cell.accept("nightly", kind="batch")
+    api.cell.run("nightly", host_id="h2")
+    api.fold()
+    end = api.cell.log.bounds("paceline.hosts")[1]
+    answer = api.client.post("/v1/host-drains?dry_run=true", json={"hosts": {"ids": ["h1", "h2"]}})
+    assert (answer.status_code, api.cell.log.bounds("paceline.hosts")[1]) == (200, end)
+    told = answer.json()
+    assert told["hosts"] == [
+        {"host_id": "h1", "runs": 7, "at_once": 3, "asked": 4, "batch": 0, "bound": 0},
+        {"host_id": "h2", "runs": 1, "at_once": 0, "asked": 0, "batch": 1, "bound": 0},
+    ]
+    assert {each["job_id"]: (each["leaves"], each["allowed"]) for each in told["jobs"]} == {
+        "free": ("at_once", None),
+        "web": ("asked", 1),
+        "never": ("never", 0),
+        "nightly": ("batch", None),
+    }
+    assert told["notes"] == [
+        "3 runs of 1 job without an SLA stop at once: free",
+        "never: its SLA never lets an instance leave (SLA_NEVER_ALLOWS)",
+    ]
+    answers(api)
+    assert api.client.post("/v1/hosts/h1/drains?wait=30s", json={}).json()["notes"] == told["notes"]
+
+
+def test_a_campaign_is_started_followed_and_acted_on(api):
+    hosts(api, "h1", "h2", "h10", rack="a")
+
+    def begins(at, event):
+        if not isinstance(event, MaintenanceRequested):
+            return ()
+        state = MaintenanceChanged(
+            maintenance_id="kernel", state="RUNNING", code="ASKED", host_ids=event.host_ids, cause=by_fact(at)
+        )
+        mine = {"by": "campaign", "source": "kernel", "cause": by_fact(at)}
+        pending = stage_of(Stage.UP, "h2", "h10", code="CAMPAIGN", step=Step.PENDING, **mine)
+        return (state, pending, stage_of(Stage.DRAINING, "h1", code="CAMPAIGN", step=Step.DRAIN, **mine))
+
+    answers(api, before=begins)
+    answer = api.client.post("/v1/maintenances?wait=30s", json={**PLAN, "reason": "kernel 6.12"})
+    assert (answer.status_code, answer.headers["location"]) == (201, "/v1/maintenances/kernel")
+    assert answer.json()["host_ids"] == ["h1", "h2", "h10"]
+    fact = last(api)
+    assert isinstance(fact, MaintenanceRequested)
+    assert (fact.host_ids, fact.plan.at_a_time) == (("h1", "h2", "h10"), 2)
+    body = api.get("/v1/maintenances/kernel")
+    assert (body["state"], body["hosts"], body["steps"]) == ("RUNNING", 3, {"PENDING": 2, "DRAIN": 1})
+    assert (body["reason"], body["plan"]["at_a_time"]) == ("kernel 6.12", 2)
+    assert [(each["host_id"], each["stage"]) for each in body["at_work"]] == [("h1", "DRAINING")]
+    assert api.get("/v1/hosts/h1")["maintenance"]["reason"] == "kernel 6.12"
+    listed = api.get("/v1/maintenances/kernel/hosts?page_size=2")
+    assert [(each["host_id"], each["step"]) for each in listed["hosts"]] == [("h1", "DRAIN"), ("h2", "PENDING")]
+    rest = api.get(f"/v1/maintenances/kernel/hosts?page_size=2&page_token={listed['next_page_token']}")
+    assert ([each["host_id"] for each in rest["hosts"]], rest["next_page_token"]) == (["h10"], "")
+    assert [each["host_id"] for each in api.get("/v1/maintenances/kernel/hosts?step=drain")["hosts"]] == ["h1"]
+    assert [each["maintenance_id"] for each in api.get("/v1/maintenances")["maintenances"]] == ["kernel"]
+    for noun, action in (("pauses", "pause"), ("resumptions", "resume"), ("aborts", "abort")):
+        assert api.client.post(f"/v1/maintenances/kernel/{noun}?wait=30s", json={"reason": "r"}).status_code == 200
+        fact = last(api)
+        assert isinstance(fact, MaintenanceActionRequested)
+        assert (fact.maintenance_id, fact.action, fact.reason) == ("kernel", action, "r")
+
+
+def test_the_hosts_of_a_campaign_keep_the_step_at_which_it_left_them(api):
+    hosts(api, "h1", "h2", rack="a")
+    fact = MaintenanceRequested(maintenance_id="kernel", command_id="c", host_ids=("h1", "h2"), plan=_plan())
+    at = api.cell.fact(fact)
+    mine = {"by": "campaign", "source": "kernel"}
+    api.cell.decide(
+        "placement",
+        MaintenanceChanged(
+            maintenance_id="kernel", state="RUNNING", code="ASKED", host_ids=("h1", "h2"), cause=by_fact(at)
+        ),
+        stage_of(Stage.UP, "h1", "h2", code="CAMPAIGN", step=Step.PENDING, **mine),
+    )
+    api.cell.decide("placement", stage_of(Stage.DRAINED, "h1", code="EMPTY", step=Step.WORK, **mine))
+    api.cell.decide("placement", stage_of(Stage.UP, "h1", code="CHECKED", step=Step.DONE, by=""))
+    api.cell.decide("placement", stage_of(Stage.UP, "h2", code="RESUMED", step=Step.SKIPPED, by=""))
+    api.cell.decide(
+        "placement", MaintenanceChanged(maintenance_id="kernel", state="DONE", code="OVER", done=1, skipped=1)
+    )
+    api.fold()
+    body = api.get("/v1/maintenances/kernel")
+    assert (body["state"], body["steps"], body["at_work"]) == ("DONE", {"DONE": 1, "SKIPPED": 1}, [])
+    assert body["ended_at"] is not None
+    assert api.get("/v1/hosts/h1")["maintenance"] is None
+
+
+def _plan():
+    from events.spec.maintenance import MaintenanceSpec
+
+    return MaintenanceSpec.model_validate(PLAN).to_event([], "c").plan
+
+
+def test_there_is_no_campaign_that_nobody_started(api):
+    api.problem(api.client.get("/v1/maintenances/none"), 404, "NOT_FOUND")
+    api.problem(api.client.get("/v1/maintenances/none/hosts"), 404, "NOT_FOUND")
+    api.problem(api.client.post("/v1/maintenances/none/pauses", json={}), 404, "NOT_FOUND")
+    api.problem(api.client.post("/v1/maintenances", json={"maintenance_id": "x"}), 422, "INVALID_REQUEST")
