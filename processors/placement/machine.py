@@ -93,7 +93,7 @@ from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
-from processors.state.deadlines import Deadline
+from processors.state.deadlines import Deadline, earliest
 from processors.state.handlers import Handlers, Row
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
@@ -233,9 +233,7 @@ class Placement(MachineBase):
         return (
             Deadline("hosts given up", self._liveness.next_wakeup),
             Deadline("hosts forgotten", self._removals.next_wakeup),
-            Deadline("hosts to be cleared", self._avoidance.next_ask_ms),
-            Deadline("hosts to be tainted", self._taints.next_ask_ms),
-            Deadline("hosts to be drained", self._maintenance.next_ms),
+            Deadline("hosts to be cleared, tainted and drained", self._next_of_operators),
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
@@ -340,7 +338,8 @@ class Placement(MachineBase):
             out += self._removals.decide(now, busy, budget.left - len(out))
         out += [] if out else self._avoidance.decide(now, budget.left)
         out += [] if out else self._taints.decide(budget.left)
-        out += [] if out else self._maintenance.decide(now, budget.left)
+        if not out and (self._maintenance.asks or self.stages.table):
+            out += self._maintenance.decide(now, budget.left)
         budget.spend(len(out))
         return out
 
@@ -357,6 +356,13 @@ class Placement(MachineBase):
             return out, now
         planned, looked_ms = self.sharing.decide(assignment, holds, room, now, budget, last_by)
         return out + planned, looked_ms
+
+    def _next_of_operators(self) -> int | None:
+        """When an operator is to be answered, or a drain comes to its deadline."""
+        avoidance, taints, maintenance = self._avoidance, self._taints, self._maintenance
+        if not (avoidance.asks or taints.asks or maintenance.asks or self.stages.table):
+            return None
+        return earliest(avoidance.next_ask_ms(), taints.next_ask_ms(), maintenance.next_ms())
 
     def _next_reservation(self) -> int | None:
         return self.sharing.reservations.next_ms(self.cell["cell"].passed_ms)

@@ -142,8 +142,6 @@ class Maintenance:
         """
         if self.asks:
             return self._answers(now, budget)
-        if not self._stages.table:
-            return []
         return [*self._overdue(now, budget)] or [*self._empty(budget)]
 
     def _answers(self, now: int, budget: int) -> list[Event]:
