@@ -67,6 +67,8 @@ STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
 VOLUMES_MAX = 16
 WINDOWS_MAX = 16
 """The most windows of one job."""
+SLA_GROUPS_MAX = 10_000
+"""The most groups of jobs that share a budget."""
 SECRETS_MAX = 32
 """The most secrets of one job."""
 SECRET_BYTES_MAX = 64 * 1024

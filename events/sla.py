@@ -12,6 +12,10 @@ GROUP_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 """The names of groups of jobs that share a budget."""
 
 
+SLA_GROUP = "sla-group:"
+"""Before the name of a group where answers name a job."""
+
+
 class Bounded(Protocol):
     """The bounds of a job or a group, as records and rows have them."""
 
@@ -58,6 +62,16 @@ class Bounds(NamedTuple):
         if more is None:
             return cls(max_unavailable)
         return cls(max_unavailable, more.max_unavailable_percent, more.min_available, more.min_available_percent)
+
+    def words(self) -> str:
+        """The bounds as users write them: max_unavailable 2, min_available 90%."""
+        named = zip(self._fields, self, strict=True)
+        texts = (
+            (name.removesuffix("_percent"), f"{value}{'%' * name.endswith('percent')}")
+            for name, value in named
+            if value is not None
+        )
+        return ", ".join(map(" ".join, texts))
 
     def limit(self, instances: int) -> int:
         """The number of wanted instances that may be unavailable on purpose. The strictest bound holds. A

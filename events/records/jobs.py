@@ -650,8 +650,8 @@ class OverridesUploaded(Event, frozen=True, kw_only=True):
 
 
 class SlaGroupDefined(Event, frozen=True, kw_only=True):
-    """A budget that several jobs share, or its end. Answered by CommandAnswered, with the name of the group in place
-    of that of a job.
+    """A budget that several jobs share, or its end. Answered by CommandAnswered, with sla-group: and its name in place
+    of a job.
     """
 
     topic: ClassVar[str] = "paceline.jobs"

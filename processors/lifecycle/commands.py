@@ -21,6 +21,7 @@ from events.records.jobs import (
     JobStopRequested,
     JobSubmitted,
     JobUpdateRequested,
+    SlaGroupDefined,
     VolumeRemovalRequested,
 )
 from events.records.lifecycle import (
@@ -42,6 +43,7 @@ from processors.lifecycle.reopening import instances_in, queued_again, reopening
 from processors.lifecycle.rows import (
     ActionRow,
     AskRow,
+    GroupAskRow,
     JobRow,
     PoolFactRow,
     PoolRow,
@@ -53,6 +55,7 @@ from processors.lifecycle.rows import (
     UpdateAskRow,
     VolumeRow,
 )
+from processors.lifecycle.sla_groups import SlaGroups
 from processors.lifecycle.updates.commands import Answer, UpdateCommands
 from processors.lifecycle.updates.creation import created, is_created, without_instances
 from processors.lifecycle.validation import priority_fault, refusal, resources_refusal
@@ -83,6 +86,7 @@ class LifecycleView(Protocol):
     instance_commands: InstanceCommands
     volumes: Volumes
     chunks: OverrideChunks
+    sla_groups: SlaGroups
 
     @property
     def settings(self) -> Settings:
@@ -115,6 +119,7 @@ JobFact = (
     | JobActionRequested
     | VolumeRemovalRequested
     | ImagePrefetchRequested
+    | SlaGroupDefined
 )
 JOB_FACTS: tuple[type[Event], ...] = get_args(JobFact)
 
@@ -134,6 +139,8 @@ def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
             return AskRow(at_ms, row_of(VolumeRow, event))
         case ImagePrefetchRequested():
             return AskRow(at_ms, row_of(PrefetchRow, event))
+        case SlaGroupDefined():
+            return AskRow(at_ms, row_of(GroupAskRow, event))
         case JobUpdateRequested() | JobReopenRequested():
             submitted = wanted_spec(event)
             content = wanted_content(event, submitted)
@@ -193,12 +200,21 @@ class CommandAnswers:
                 return self._decided(offset, volume, self._view.volumes.remove(offset, volume))
             case PrefetchRow() as prefetch:
                 return self._decided(offset, prefetch, ordered(offset, prefetch))
+            case GroupAskRow() as group:
+                return self._group(offset, group)
             case fact if fact.job_id in self._delayed:
                 return None
             case ReopenRow() as wish:
                 return self._reopening(offset, ask, wish)
             case fact:
                 return self._command(offset, ask, fact)
+
+    def _group(self, offset: int, ask: GroupAskRow) -> Event | None:
+        """The answer about a group; None: it waits for what was just decided of it."""
+        if ask.job_id in self._commanded:
+            return None
+        self._commanded.add(ask.job_id)
+        return self._decided(offset, ask, self._view.sla_groups.answer(offset, ask))
 
     def _command(self, offset: int, ask: AskRow, fact: CommandRow) -> Event | None:
         """The answer to a command; None: it waits for what was just decided of its job."""
@@ -250,7 +266,9 @@ class CommandAnswers:
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         self._tasks += job.instances
 
-    def _decided(self, offset: int, fact: CommandRow | VolumeRow | PrefetchRow | ReopenRow, answer: Answer) -> Event:
+    def _decided(
+        self, offset: int, fact: CommandRow | VolumeRow | PrefetchRow | ReopenRow | GroupAskRow, answer: Answer
+    ) -> Event:
         """An answer as a decision, after what is decided with it."""
         self._before = answer.decisions
         return CommandAnswered(

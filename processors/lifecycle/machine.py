@@ -32,6 +32,7 @@ from events.records.lifecycle import (
     JobSlaChanged,
     OverridesDropped,
     PreemptionAnswered,
+    SlaGroupSet,
 )
 from events.records.placement import (
     HostHearingChanged,
@@ -64,6 +65,7 @@ from processors.lifecycle.rows import ActionRow, AskRow, ReopenRow, SubmittedRow
 from processors.lifecycle.run_decisions import RunLookup, queued
 from processors.lifecycle.run_effects import RunEffects
 from processors.lifecycle.run_step import RunStep
+from processors.lifecycle.sla_groups import SlaGroups
 from processors.lifecycle.stateful import STATEFUL, Stateful
 from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
@@ -113,6 +115,7 @@ class Lifecycle(MachineBase):
         self._runs = PresentRuns(self.tasks, self._jobs.table)
         self.orders = PreemptionOrders(self.tasks, self._runs.of)
         self.chunks = OverrideChunks()
+        self.sla_groups = SlaGroups()
         self.updates = Updates(self.tasks, self._jobs, self.asks, self.chunks.whole_of, self.hosts.id_of)
         self._stateful = Stateful(self.tasks, self._jobs)
         self.daemons = Daemons(self.tasks, self._jobs, self.hosts, self.updates)
@@ -193,6 +196,7 @@ class Lifecycle(MachineBase):
             (JobReopened, self._jobs.reopened),
             (JobPriorityChanged, self._jobs.priority_changed),
             (JobSlaChanged, self._sla_changed),
+            (SlaGroupSet, self.sla_groups.said),
             (JobsForgotten, self._jobs.forgotten),
             (OverridesDropped, self.chunks.dropped),
             (InstancesWanted, self.goals.wanted),
@@ -213,6 +217,7 @@ class Lifecycle(MachineBase):
             self.suspects.table,
             self._settings.pending,
             self._settings.kept,
+            self.sla_groups.table,
             self.hosts.table,
             self.daemons.table,
             self.orders.table,

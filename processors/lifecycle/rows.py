@@ -3,6 +3,7 @@
 import msgspec
 
 from events.codes import JobState
+from events.sla import SLA_GROUP
 from processors.lifecycle.updates.rows import PolicyRow
 from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow, RulesRow, SlaRow
@@ -376,12 +377,39 @@ class PrefetchRow(msgspec.Struct, frozen=True, array_like=True, tag="prefetch"):
     image_digest: str
 
 
+class GroupAskRow(msgspec.Struct, frozen=True, array_like=True, tag="sla_group"):
+    """An SlaGroupDefined."""
+
+    group: str
+    command_id: str
+    max_unavailable: int | None
+    max_unavailable_percent: int | None
+    min_available: int | None
+    min_available_percent: int | None
+    remove: bool
+
+    @property
+    def job_id(self) -> str:
+        """The name under which it is answered: no job can have it."""
+        return SLA_GROUP + self.group
+
+
 class AskRow(msgspec.Struct, array_like=True):
     """A fact of the topic of jobs that waits for its answer, and the time of the log. Of a submission also the bytes of
     its value in the log, and what equal submissions have in common.
     """
 
     at_ms: int
-    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow | VolumeRow | ReopenRow | PrefetchRow
+    fact: (
+        SubmittedRow
+        | StopRow
+        | PriorityRow
+        | UpdateAskRow
+        | ActionRow
+        | VolumeRow
+        | ReopenRow
+        | PrefetchRow
+        | GroupAskRow
+    )
     size: int = 0
     spec_hash: bytes = b""
