@@ -65,13 +65,12 @@ class Bounds(NamedTuple):
 
     def words(self) -> str:
         """The bounds as users write them: max_unavailable 2, min_available 90%."""
-        named = zip(self._fields, self, strict=True)
         texts = (
-            (name.removesuffix("_percent"), f"{value}{'%' * name.endswith('percent')}")
-            for name, value in named
+            f"{name.removesuffix('_percent')} {value}{'%' * name.endswith('percent')}"
+            for name, value in zip(self._fields, self, strict=True)
             if value is not None
         )
-        return ", ".join(map(" ".join, texts))
+        return ", ".join(texts)
 
     def limit(self, instances: int) -> int:
         """The number of wanted instances that may be unavailable on purpose. The strictest bound holds. A

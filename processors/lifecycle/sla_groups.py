@@ -57,7 +57,7 @@ class SlaGroups:
 
 
 def _fault(ask: GroupAskRow) -> str:
-    """What is wrong with a group; empty: nothing is."""
+    """The fault of a group; empty: there is none."""
     bounds = Bounds.of(ask.max_unavailable, ask)
     if not re.fullmatch(GROUP_PATTERN, ask.group):
         return f"the name {ask.group[:140]!r} must be 1 to 128 of a-z, 0-9, dot, dash, underscore"
