@@ -1,23 +1,21 @@
-"""Sla: tracks which instances of a job are available, and decides which may be disrupted now.
+"""Sla: tracks which instances of jobs are available, and decides which may be disrupted now.
 
-An instance that is wanted is unavailable while no run of it is known to be running, from the moment one is told to
-stop, and from the moment its disruption is allowed: the budget is held until a later run of it is available, the job is
-over, or lifecycle withdraws. A disruption that must wait is kept here and allowed as soon as budget is free, so it is
-asked for once.
+An instance that is wanted is missing while no run of it is known to be healthy, and from the moment its disruption is
+allowed: the budget is held until a later run of it is healthy, it isn't wanted any more, the job is over, or lifecycle
+withdraws. A disruption that must wait is kept here and allowed as soon as budget is free, so it is asked for once.
 """
 
 from collections.abc import Iterator, Sequence
-from heapq import nsmallest
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from events.codes import Code
-from events.columns import I64, Names, distinct, indexed
+from events.codes import ENDED_TASKS, Code, RunCause
+from events.columns import I64
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
+from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
@@ -28,338 +26,413 @@ from events.records.lifecycle import (
     JobSlaChanged,
     RunsAvailable,
     RunsEnded,
+    RunsOrdered,
     RunsStopping,
+    SlaGroupSet,
 )
-from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.records.rounds import TimerPassed
+from events.records.sla import DisruptionAllowed, DisruptionDeferred, SurplusSet
+from events.sla import has_sla
 from processors.base import MachineBase
-from processors.sla.rows import JobRow
-from processors.state.arena import REMOVED, Arena, change_instances, locate
-from processors.state.causes import CurrentInput, all_recorded
+from processors.sla.availability import ASK, COLUMNS, RIPE, Availability, Flag
+from processors.sla.budgets import Budgets
+from processors.sla.decisions import NO_SLOTS, Decisions
+from processors.sla.hosts import Hosts
+from processors.sla.rows import GroupRow, JobRow
+from processors.sla.timers import Timers, ripe_at
+from processors.sla.verdicts import TOLD
+from processors.sla.waiting import Waiting
+from processors.state.arena import REMOVED, change_instances, locate
+from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
-from processors.state.steps import Pass
+from processors.state.record_rows import SlaRow, row_of
+from processors.state.seconds import EPOCH_S, milliseconds, second
+from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table, struct_table
 
-NO_SLOTS = np.zeros(0, dtype=np.int64)
+_GONE_WITH_HOST = (RunCause.DRAIN,)
+"""A daemon's run that ends by one of these leaves with its host."""
 
 
 class Sla(MachineBase):
-    """Implements `processors.machine.Machine`.
-
-    Columns: `available` the run that is running, `ended` the highest run that is over, `asked` the run whose disruption
-    waits for a verdict, `deferred` 1 where sla has deferred it, `allowed` the run whose disruption holds budget,
-    `unwanted` 1 where the instance shall not run; 0 where there is none.
-    """
+    """Implements `processors.machine.Machine`."""
 
     name: ClassVar[str] = "sla"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "entitlement")
-    logic: ClassVar[int] = 5
-    state: ClassVar[int] = 4
+    logic: ClassVar[int] = 6
+    state: ClassVar[int] = 5
     conversions: ClassVar[Conversions] = {}
+    """None: rows of 0.3 don't say since when a disruption was asked for, nor where runs are (decision 032)."""
 
     def __init__(self) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
+        self.groups: Table[str, GroupRow] = struct_table("groups", GroupRow)
         self.unguarded: Table[tuple[str, int], int] = struct_table("unguarded", int, tuple[str, int])
         """Disruptions asked of instances that no SLA protects, and the run that each is about."""
-        self.arena = Arena("tasks", ("available", "ended", "asked", "deferred", "allowed", "unwanted"))
-        self._waiting: dict[str, None] = {}
-        """The jobs with disruptions that wait for a verdict."""
-        self._changed_jobs: dict[str, None] = {}
-        """The waiting jobs that have changed since they last had no verdict; the others aren't looked at."""
-        self._job_at: dict[int, str] = {}
-        """The job at a base."""
+        self.available = Availability(self.jobs)
+        self.arena = self.available.arena
+        self.hosts = Hosts(self.available)
+        self.budgets = Budgets(self.jobs, self.groups, self.available)
+        self.timers = Timers(self.jobs, self.available, self.budgets)
         super().__init__(CurrentInput())
+        self._waiting = Waiting(self._input, self.jobs, self.available, self.budgets, self.timers)
+        self._decisions = Decisions(self.jobs, self.unguarded, self.available, self.budgets, self._waiting)
+        self._deadlines = self.timers.deadlines
+        self._steps = (
+            Step("time", self._pass_time, "what time changes is written into rows before anything looks at them", True),
+            Step("unguarded", self._decisions.unguarded, "they wait for nobody"),
+            Step("verdicts", self._decisions.verdicts, "what an SLA protects comes after time has passed", True),
+            Step("surplus", self._decisions.surplus, "what verdicts have just spent isn't given up"),
+        )
         self._set_handlers(
             (JobAccepted, self._accepted),
             (JobChanged, self._changed),
             (JobSlaChanged, self._sla_changed),
+            (SlaGroupSet, self._group_set),
             (InstancesChanged, self._instances_changed),
             (InstancesWanted, self._wanted),
+            (RunsOrdered, self._ordered),
             (RunsAvailable, self._available),
             (RunsStopping, self._stopping),
             (RunsEnded, self._ended),
+            (HostConnected, self._heard),
+            (HostBack, self._heard),
+            (HostSilent, self._silent),
             (DisruptionAsked, self._asked),
             (DisruptionWithdrawn, self._withdrawn),
             (DisruptionAllowed, self._allowed),
             (DisruptionDeferred, self._deferred),
+            (SurplusSet, self._surplus_set),
+            (TimerPassed, self._time_passed),
         )
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         """Implements `Machine.tables`."""
-        return (self.jobs, self.unguarded, self.arena.table)
+        return (self.jobs, self.groups, self.unguarded, self.hosts.table, self.arena.table)
 
     def _restored(self) -> None:
-        self.arena.restored()
-        self._waiting = {job_id: None for job_id, row in self.jobs.items() if self._stretch_of(row, "asked").any()}
-        self._changed_jobs = dict(self._waiting)
-        self._job_at = {row.base: job_id for job_id, row in self.jobs.items()}
+        self.available.restored()
+        self.hosts.restored()
+        self.budgets.restored()
+        self.timers.restored()
+        self._waiting.restored()
 
     def _decide(self, this: Pass) -> list[Event]:
         """A unit of work is a verdict."""
-        budget = this.budget
-        unguarded = nsmallest(budget.left, self.unguarded.items())
-        budget.spend(len(unguarded))
-        allowed, deferred = [NO_SLOTS], [NO_SLOTS]
-        for job_id in sorted(self._changed_jobs):
-            if not budget:
-                break
-            allowed_now, deferred_now = self._verdicts(self.jobs[job_id], budget.left)
-            if not len(allowed_now) and not len(deferred_now):
-                del self._changed_jobs[job_id]
-            budget.spend(len(allowed_now) + len(deferred_now))
-            allowed.append(allowed_now)
-            deferred.append(deferred_now)
-        may, wait = np.concatenate(allowed), np.concatenate(deferred)
-        return [
-            *([_allow_unguarded(unguarded)] if unguarded else []),
-            *([self._allow(may)] if len(may) else []),
-            *([self._defer(wait)] if len(wait) else []),
-        ]
+        return decide_in_steps(self._steps, this)
 
     def unavailable(self, job_id: str) -> int:
         """Counts the instances of a job with an SLA that are unavailable, or about to be."""
-        row = self.jobs[job_id]
-        return int(np.count_nonzero(self._missing(row)))
+        return self.available.counts[job_id].missing
 
-    # What follows from the state.
+    def _pass_time(self, this: Pass) -> list[Event]:
+        at = self.next_wakeup()
+        return [TimerPassed(machine=self.name, due_ms=this.now)] if at is not None and at <= this.until_ms else []
 
-    def _stretch_of(self, row: JobRow, column: str) -> NDArray[np.int32]:
-        return self.arena[column][row.base : row.base + row.instances]
-
-    def _missing(self, row: JobRow) -> NDArray[np.bool_]:
-        missing: NDArray[np.bool_] = (self._stretch_of(row, "available") == 0) | (self._stretch_of(row, "allowed") > 0)
-        missing &= (self._stretch_of(row, "unwanted") == 0) & (self._stretch_of(row, "ended") != REMOVED)
-        return missing
-
-    def _verdicts(self, row: JobRow, budget: int) -> tuple[I64, I64]:
-        """The tasks of a job whose disruption may go on, ascending, and those that are told now that they must wait.
-        What is unavailable or unwanted costs nothing.
-        """
-        missing = self._missing(row)
-        instances = np.flatnonzero(self._stretch_of(row, "asked"))
-        costs = (~missing & (self._stretch_of(row, "unwanted") == 0))[instances]
-        room = max(0, row.max_unavailable - int(np.count_nonzero(missing)))
-        costly = instances[costs]
-        allowed = np.sort(np.concatenate((instances[~costs], costly[:room])))[:budget]
-        deferred = costly[room:]
-        deferred = deferred[self._stretch_of(row, "deferred")[deferred] == 0][: budget - len(allowed)]
-        return row.base + allowed, row.base + deferred
-
-    def _allow(self, slots: I64) -> DisruptionAllowed:
-        columns, rows = self._named(slots)
-        return DisruptionAllowed.pack(
-            **columns, deferred=self.arena["deferred"][slots], causes=all_recorded(row.changed_by for row in rows)
-        )
-
-    def _defer(self, slots: I64) -> DisruptionDeferred:
-        columns, rows = self._named(slots)
-        missing = [int(np.count_nonzero(self._missing(row))) for row in rows]
-        most = [row.max_unavailable for row in rows]
-        return DisruptionDeferred.pack(
-            **columns,
-            code=Code.SLA_BUDGET_SPENT,
-            unavailable=(max(each) for each in zip(missing, most, strict=True)),
-            max_unavailable=most,
-            causes=all_recorded(row.changed_by for row in rows),
-        )
-
-    def _named(self, slots: I64) -> tuple[dict[str, Any], list[JobRow]]:
-        """The fields that name the runs that are asked for, and the rows of their jobs."""
-        bases, job = indexed(self.arena["owner"][slots] - 1)
-        job_ids = tuple(self._job_at[base] for base in bases.tolist())
-        columns = {
-            "job_ids": job_ids,
-            "job": job,
-            "instance": slots - bases[job],
-            "run": self.arena["asked"][slots],
-        }
-        return columns, [self.jobs[job_id] for job_id in job_ids]
+    def _time_passed(self, event: TimerPassed, now: int) -> None:
+        ripe, job_ids = self.timers.passed(event.due_ms)
+        self._touch(ripe)
+        self._waiting.touch(job_ids)
 
     # What inputs and decisions do.
 
-    def _locate(self, event: Any) -> tuple[I64, I64]:
-        """The slots that a record names among jobs with an SLA that is in force, and their runs."""
+    def _locate(self, event: Any) -> tuple[I64, I64, I64]:
+        """The slots that a record names among jobs with an SLA, each once, their runs, and where each stands."""
+        if not self.jobs:
+            return NO_SLOTS, NO_SLOTS, NO_SLOTS
         slots, exists = locate(event, self.jobs)
-        return slots[exists], event.run_array[exists].astype(np.int64)
+        items = np.flatnonzero(exists)
+        if len(items) > 1:
+            _, first = np.unique(slots[items], return_index=True)
+            items = np.sort(items[first])
+        return slots[items], event.run_array[items].astype(np.int64), items
+
+    def _touch(self, slots: I64) -> None:
+        """Instances have changed."""
+        if len(slots):
+            self._waiting.touch(self.available.jobs_of(slots))
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
-        if event.max_unavailable is not None:
-            base = self._add(event.job_id, event.instances, event.max_unavailable)
-            self.arena.fill("ended", base, event.instances, event.first_run - 1)
+        if has_sla(event.max_unavailable, event.sla):
+            row = JobRow(0, event.instances, event.max_unavailable, _policy(event), event.kind, event.priority)
+            begun = Flag.NOT_BEGUN if event.kind == "batch" else 0
+            self.available.add_job(event.job_id, row, ended=event.first_run - 1, flags=int(begun))
+            self.budgets.join(event.job_id)
+            self._waiting.touch((event.job_id,))
 
     def _changed(self, event: JobChanged, now: int) -> None:
         if event.job_id in self.jobs and is_over(event):
             self._drop(event.job_id)
 
     def _sla_changed(self, event: JobSlaChanged, now: int) -> None:
-        row, most = self.jobs.get(event.job_id), event.max_unavailable
-        if row is None and most is not None:
-            base = self._add(event.job_id, event.instances, most)
-            count = event.count_array
-            self.arena.fill("ended", base, event.instances, REMOVED)
-            available, unwanted = np.repeat(event.run_array, count), 1 - np.repeat(event.wanted_array, count)
-            self.arena.put(base + event.named_instances(), ended=0, available=available, unwanted=unwanted)
-            self._guard(event.job_id, base)
-        elif row is not None and most is None:
-            asked_runs = self._stretch_of(row, "asked")
-            for instance in np.flatnonzero(asked_runs).tolist():
-                self.unguarded.put((event.job_id, instance), int(asked_runs[instance]))
-            self._drop(event.job_id)
-        elif row is not None and most is not None:
-            self.jobs.change(event.job_id).max_unavailable = most
-            if event.job_id in self._waiting:
-                self._mark_changed(event.job_id)
+        job_id, row = event.job_id, self.jobs.get(event.job_id)
+        if not has_sla(event.max_unavailable, event.sla):
+            if row is not None:
+                slots = self.available.waiting(job_id)
+                for slot, run in zip(slots.tolist(), self.arena["asked"][slots].tolist(), strict=True):
+                    self.unguarded.put((job_id, slot - row.base), run)
+                self._drop(job_id)
+            return
+        if row is None:
+            self._protect(event)
+        else:
+            self.budgets.leave(job_id)
+            before, row = row.rules, self.jobs.change(job_id)
+            row.max_unavailable, row.policy = event.max_unavailable, _policy(event)
+            self.budgets.join(job_id)
+            self._ripen_by(job_id, row.rules.min_healthy_ms - before.min_healthy_ms)
+            if before.group and before.group in self.groups:
+                self._waiting.touch_group(before.group)
+        self._waiting.touch((job_id,))
 
-    def _guard(self, job_id: str, base: int) -> None:
-        """Disruptions of a job that no SLA protected, and that have no verdict yet, wait for one by its new SLA."""
+    def _ripen_by(self, job_id: str, more_ms: int) -> None:
+        """Runs of a job count so much later, if they don't yet."""
+        slots = self.available.slots_of(job_id)
+        slots = slots[self.arena["ripe_at"][slots] > 0]
+        if more_ms and len(slots):
+            at = np.maximum(self.arena["ripe_at"][slots] + -(-more_ms // 1000), 1)
+            self.arena.set("ripe_at", slots, at)
+            self.timers.ripen(slots)
+
+    def _protect(self, event: JobSlaChanged) -> None:
+        """A job has an SLA that had none. Disruptions of it that have no verdict yet wait for one by its SLA."""
+        job_id, count = event.job_id, event.count_array
+        row = JobRow(0, event.instances, event.max_unavailable, _policy(event))
+        self.available.add_job(job_id, row, ended=REMOVED)
+        self.budgets.join(job_id)
+        runs, unwanted = np.repeat(event.run_array, count), 1 - np.repeat(event.wanted_array, count)
+        slots = row.base + event.named_instances()
+        self.available.change(slots, ended=0, available=runs, flags=unwanted + np.where(runs > 0, RIPE, 0))
         for key, run in [(key, run) for key, run in self.unguarded.items() if key[0] == job_id]:
             self.unguarded.remove(key)
-            slots = np.array([base + key[1]]) if 0 <= key[1] < self.jobs[job_id].instances else NO_SLOTS
+            slots = np.array([row.base + key[1]]) if 0 <= key[1] < row.instances else NO_SLOTS
             slots = slots[(self.arena["ended"][slots] < run) & (self.arena["available"][slots] <= run)]
-            self.arena.set("asked", slots, run)
-            self._update_waiting(slots)
-
-    def _add(self, job_id: str, instances: int, max_unavailable: int) -> int:
-        base = self.arena.take(max(1, instances))  # all of them may have been removed
-        self._job_at[base] = job_id
-        self.jobs.put(job_id, JobRow(base, instances, max_unavailable))
-        return base
+            self.available.change(slots, asked=run, asked_at=1)
 
     def _drop(self, job_id: str) -> None:
-        row = self.jobs[job_id]
-        self.arena.give_back(row.base, row.instances)
-        self.jobs.remove(job_id)
-        del self._job_at[row.base]
-        self._changed_jobs.pop(job_id, None)
-        self._waiting.pop(job_id, None)
+        group = self.budgets.group_of(job_id)
+        self.budgets.leave(job_id)
+        self._waiting.forget(job_id)
+        self.timers.forget(job_id)
+        self.available.drop_job(job_id)
+        if group:
+            self._waiting.touch_group(group)
+
+    def _group_set(self, event: SlaGroupSet, now: int) -> None:
+        if event.removed:
+            if event.group in self.groups:
+                self.groups.remove(event.group)
+        else:
+            self.groups.put(event.group, row_of(GroupRow, event))
+        self._waiting.touch_group(event.group)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         row = self.jobs.get(event.job_id)
         if row is None:
             return
-        slots = row.base + instance_change(event).removed
-        self.arena.put(slots, available=0, allowed=0, unwanted=0)
-        self._clear_asked(slots)
-        row = self.jobs.change(event.job_id)
-        del self._job_at[row.base]
-        row.base = change_instances(self.arena, row.base, row.instances, event)
-        row.instances = event.instances
-        self._job_at[row.base] = event.job_id
+        added, removed, _ = instance_change(event)
+        slots = row.base + removed[removed < row.instances]
+        self.arena.put(slots, **dict.fromkeys(COLUMNS, 0))
+        base = change_instances(self.arena, row.base, row.instances, event)
+        flags = Flag.NOT_BEGUN if row.kind == "batch" else 0
+        if event.surplus:
+            flags = Flag.SURPLUS if event.surplus == row.serial and row.surplus else Flag.SURPLUS | Flag.LEFTOVER
+        self.arena.set("flags", base + added, int(flags))
+        if event.adopted:
+            slots = base + np.flatnonzero(self.arena["flags"][base : base + event.instances] & int(Flag.SURPLUS))
+            slots = slots[self.arena["flags"][slots] & int(Flag.LEFTOVER) == 0][: event.adopted]
+            self.arena.set("flags", slots, self.arena["flags"][slots] & ~int(Flag.SURPLUS))
+        self.available.resize(event.job_id, base, event.instances)
+        self.timers.moved(event.job_id)
+        self._waiting.touch((event.job_id,))
 
     def _wanted(self, event: InstancesWanted, now: int) -> None:
         row = self.jobs.get(event.job_id)
         if row is None:
             return
         instances = event.named_instances() if event.first else np.arange(row.instances)
-        slots = row.base + instances[(instances >= 0) & (instances < row.instances)]
+        slots = row.base + np.unique(instances[(instances >= 0) & (instances < row.instances)])
         slots = slots[self.arena["ended"][slots] != REMOVED]
-        self.arena.set("unwanted", slots, int(not event.wanted))
-        self._recheck(slots)
+        if event.wanted:
+            self.available.flag(slots, off=int(Flag.UNWANTED))
+        else:
+            self.available.flag(slots, on=int(Flag.UNWANTED))
+        self._touch(slots)
+
+    def _ordered(self, event: RunsOrdered, now: int) -> None:
+        slots, runs, items = self._locate(event)
+        new = self.arena["ended"][slots] < runs
+        if new.any():
+            self.hosts.order(event, slots[new], items[new])
+            self._touch(slots[new])
 
     def _available(self, event: RunsAvailable, now: int) -> None:
-        slots, run = self._locate(event)
-        arena = self.arena
-        newer = (arena["ended"][slots] < run) & (arena["available"][slots] < run)
-        slots, run = slots[newer], run[newer]
-        arena.set("available", slots, run)
-        allowed_runs = arena["allowed"][slots]
-        arena.set("allowed", slots[(allowed_runs > 0) & (allowed_runs < run)], 0)
-        self._recheck(slots)
+        slots, runs, _ = self._locate(event)
+        newer = (self.arena["ended"][slots] < runs) & (self.arena["available"][slots] < runs)
+        slots, runs = slots[newer], runs[newer]
+        if not len(slots):
+            return
+        arena, (job_ids, job, _) = self.arena, self.available.named(slots)
+        waits = np.array([self.jobs[job_id].rules.min_healthy_ms for job_id in job_ids])[job]
+        ripens = np.array([ripe_at(now, wait) if wait else 0 for wait in waits.tolist()])
+        again = (arena["allowed"][slots] > 0) & (arena["allowed"][slots] < runs)
+        off = RIPE | int(Flag.NOT_BEGUN | Flag.AWAY)
+        flags = arena["flags"][slots] & ~off & ~np.where(again, int(Flag.HOURLY), 0) | np.where(waits > 0, 0, RIPE)
+        allowed = np.where(again, 0, arena["allowed"][slots])
+        self.available.change(slots, available=runs, ripe_at=ripens, flags=flags, allowed=allowed)
+        self.timers.ripen(slots[ripens > 0])
+        self._waiting.touch(job_ids)
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
-        slots, run = self._locate(event)
-        slots = slots[self.arena["available"][slots] == run]
-        self.arena.set("available", slots, 0)
-        self._recheck(slots)
+        slots, runs, _ = self._locate(event)
+        slots = slots[self.arena["available"][slots] == runs]
+        self.available.change(slots, available=0, ripe_at=0, flags=self.arena["flags"][slots] & ~RIPE)
+        self._touch(slots)
 
     def _ended(self, event: RunsEnded, now: int) -> None:
-        slots, run = self._locate(event)
+        slots, runs, items = self._locate(event)
+        if not len(slots):
+            return
         arena = self.arena
-        arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
-        arena.set("available", slots[arena["available"][slots] == run], 0)
-        self._clear_asked(slots[arena["asked"][slots] == run])
-        self._recheck(slots)
+        ended, flags = arena["ended"][slots], arena["flags"][slots]
+        over = (arena["available"][slots] == runs) | (arena["available"][slots] == 0)
+        current = runs > ended
+        hosts = arena["host"][slots[current]]
+        flags = np.where(over, flags & ~RIPE, flags)
+        flags |= self._ended_flags(event, slots, items, current)
+        answered = arena["asked"][slots] == runs
+        self.available.change(
+            slots,
+            ended=np.maximum(ended, runs),
+            available=np.where(over, 0, arena["available"][slots]),
+            ripe_at=np.where(over, 0, arena["ripe_at"][slots]),
+            host=np.where(current, 0, arena["host"][slots]),
+            flags=flags,
+        )
+        self._answer(slots[answered])
+        self.hosts.leave(hosts[hosts > 0].tolist())
+        self._touch(slots)
+
+    def _ended_flags(self, event: RunsEnded, slots: I64, items: I64, current: Any) -> I64:
+        """The flags of instances whose present runs have ended: batch tasks may be over, daemons leave with hosts."""
+        flags = np.zeros(len(slots), dtype=np.int64)
+        job_ids, job, _ = self.available.named(slots)
+        kinds = [self.jobs[job_id].kind for job_id in job_ids]
+        if "batch" in kinds and len(event.next):
+            over = np.isin(event.next_array[items], ENDED_TASKS) & np.array([kind == "batch" for kind in kinds])[job]
+            flags[over & current] = int(Flag.NOT_BEGUN)
+        if "daemon" in kinds and len(event.why):
+            away = np.isin(event.why_array[items], _GONE_WITH_HOST) & np.array([k == "daemon" for k in kinds])[job]
+            flags[away & current] = int(Flag.AWAY)
+        return flags
+
+    def _heard(self, event: HostConnected | HostBack, now: int) -> None:
+        if self.hosts.table:
+            self._touch(self.hosts.hear(event))
+
+    def _silent(self, event: HostSilent, now: int) -> None:
+        if self.hosts.table:
+            self._touch(self.hosts.miss(event))
 
     def _asked(self, event: DisruptionAsked, now: int) -> None:
         if any(job_id not in self.jobs for job_id in event.job_ids):
             for job_id, instance, run in _runs(event):
                 if job_id not in self.jobs:
                     self.unguarded.put((job_id, instance), run)
-        slots, runs = self._locate(event)
+        slots, runs, items = self._locate(event)
         new = self.arena["ended"][slots] < runs
-        self.arena.set("asked", slots[new], runs[new])
-        self.arena.set("deferred", slots[new], 0)
-        self._update_waiting(slots)
+        slots, runs, items = slots[new], runs[new], items[new]
+        if not len(slots):
+            return
+        why = event.why_array[items] if len(event.why) else np.zeros(len(slots), dtype=np.int64)
+        since = np.full(len(slots), second(now))
+        if len(event.since):
+            since = np.clip(event.since_array[items] - EPOCH_S, 1, second(now))
+        flags = self.arena["flags"][slots] & ~int(Flag.PATIENT | Flag.AGED | Flag.HOURLY)
+        job_ids, job, _ = self.available.named(slots)
+        for at, job_id in enumerate(job_ids):
+            self.budgets.forget_hour(job_id, now)
+            if self.budgets.replaces_first(job_id):
+                young = milliseconds(since) + self.jobs[job_id].rules.replace_wait_ms > now
+                flags[(job == at) & young & (why != RunCause.PREEMPT)] |= int(Flag.PATIENT)
+        unit = self._units(event, items)
+        self.available.change(slots, asked=runs, asked_at=since, why=why, unit=unit, told=0, flags=flags)
+        self._waiting.touch(job_ids)
+
+    def _units(self, event: DisruptionAsked, items: I64) -> I64:
+        """The column `unit`, with the numbers that hosts have here."""
+        if not len(event.unit):
+            return np.zeros(len(items), dtype=np.int64)
+        unit = event.unit_array[items].astype(np.int64)
+        for number in sorted({*unit[unit > 0].tolist()}):
+            unit[event.unit_array[items] == number] = self.hosts.number(event.host_ids[number - 1])
+        return unit
 
     def _withdrawn(self, event: DisruptionWithdrawn, now: int) -> None:
         self._clear_unguarded(event)
-        slots, run = self._locate(event)
-        self.arena.set("allowed", slots[self.arena["allowed"][slots] == run], 0)
-        self._clear_asked(slots[self.arena["asked"][slots] == run])
-        self._recheck(slots)
+        slots, runs, _ = self._locate(event)
+        holders = slots[self.arena["allowed"][slots] == runs]
+        for slot in holders[self.arena["flags"][holders] & int(Flag.HOURLY) > 0].tolist():
+            self.budgets.take_back(self.available.job_of(slot), int(self.arena["asked_at"][slot]))
+        self.available.change(holders, allowed=0, flags=self.arena["flags"][holders] & ~int(Flag.HOURLY))
+        self._answer(slots[self.arena["asked"][slots] == runs])
+        self._touch(slots)
+
+    def _answer(self, slots: I64) -> None:
+        """Nothing is asked about slots any more."""
+        flags = self.arena["flags"][slots] & ~int(Flag.PATIENT | Flag.AGED)
+        self.available.change(slots, **dict.fromkeys(ASK, 0), flags=flags)
 
     def _allowed(self, event: DisruptionAllowed, now: int) -> None:
         self._clear_unguarded(event)
-        slots, run = self._locate(event)
-        before = [(job_id, self.unavailable(job_id)) for job_id in self._jobs_at(slots)]
-        self.arena.set("allowed", slots, run)
-        for job_id, missing in before:
-            assert self.unavailable(job_id) <= max(missing, self.jobs[job_id].max_unavailable), job_id
-        self._clear_asked(slots)
+        slots, runs, items = self._locate(event)
+        if not len(slots):
+            return
+        arena, job_ids = self.arena, self.available.jobs_of(slots)
+        before = {job_id: self.budgets.of_job(job_id).missing for job_id in job_ids}
+        counts = np.ones(len(slots), dtype=np.bool_) if not len(event.free) else event.free_array[items] == 0
+        counts &= arena["why"][slots] != RunCause.UPDATE
+        flags = arena["flags"][slots] & ~int(Flag.PATIENT | Flag.AGED)
+        asked_at = np.zeros(len(slots), dtype=np.int64)
+        job_ids, job, _ = self.available.named(slots)
+        for at, job_id in enumerate(job_ids):
+            if self.budgets.rate(job_id) is not None and (hourly := counts & (job == at)).any():
+                asked_at[hourly] = self.budgets.note_hour(job_id, int(hourly.sum()), now)
+                flags[hourly] |= int(Flag.HOURLY)
+        self.available.change(slots, **dict.fromkeys(ASK, 0) | {"allowed": runs, "flags": flags, "asked_at": asked_at})
+        for job_id in job_ids:
+            after = self.budgets.of_job(job_id)
+            assert after.missing <= max(before[job_id], after.limit + after.extra), job_id
+        self._waiting.touch(job_ids)
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:
-        slots, _ = self._locate(event)
-        self.arena.set("deferred", slots, 1)
+        slots, _, _ = self._locate(event)
+        self.arena.set("told", slots, TOLD[Code(event.code)])
+
+    def _surplus_set(self, event: SurplusSet, now: int) -> None:
+        columns = (event.job_array.tolist(), event.surplus_array.tolist(), event.serial_array.tolist())
+        for job, surplus, serial in zip(*columns, strict=True):
+            job_id = event.job_ids[job]
+            if job_id not in self.jobs:
+                continue
+            row = self.jobs.change(job_id)
+            row.surplus, row.serial = surplus, serial
+            if not surplus:
+                slots = self.available.slots_of(job_id)
+                slots = slots[self.arena["flags"][slots] & int(Flag.SURPLUS) > 0]
+                self.available.flag(slots, on=int(Flag.LEFTOVER))
+            self._waiting.touch((job_id,))
 
     def _clear_unguarded(self, event: DisruptionWithdrawn | DisruptionAllowed) -> None:
         for job_id, instance, run in _runs(event) if len(self.unguarded) else ():
             if self.unguarded.get((job_id, instance)) == run:
                 self.unguarded.remove((job_id, instance))
 
-    def _clear_asked(self, slots: I64) -> None:
-        if not len(slots):
-            return
-        self.arena.set("asked", slots, 0)
-        self.arena.set("deferred", slots, 0)
-        self._update_waiting(slots)
 
-    def _update_waiting(self, slots: I64) -> None:
-        """Updates which of the jobs of these slots have disruptions that wait for a verdict."""
-        for job_id in self._jobs_at(slots):
-            if self._stretch_of(self.jobs[job_id], "asked").any():
-                self._waiting[job_id] = None
-                self._mark_changed(job_id)
-            else:
-                self._waiting.pop(job_id, None)
-                self._changed_jobs.pop(job_id, None)
-
-    def _recheck(self, slots: I64) -> None:
-        """Marks the jobs of changed slots, whose waiting disruptions may have a verdict now."""
-        for job_id in self._jobs_at(slots):
-            if job_id in self._waiting:
-                self._mark_changed(job_id)
-
-    def _mark_changed(self, job_id: str) -> None:
-        assert job_id in self._waiting, job_id
-        self._changed_jobs[job_id] = None
-        self.jobs.change(job_id).changed_by = self._input.cause
-
-    def _jobs_at(self, slots: I64) -> list[str]:
-        return [self._job_at[base] for base in distinct(self.arena["owner"][slots] - 1).tolist()]
-
-
-def _allow_unguarded(runs: Sequence[tuple[tuple[str, int], int]]) -> DisruptionAllowed:
-    """Disruptions of instances that no SLA protects go on."""
-    names = Names()
-    job = [names[job_id] for (job_id, _), _ in runs]
-    return DisruptionAllowed.pack(
-        job_ids=names.all(),
-        job=job,
-        instance=(instance for (_, instance), _ in runs),
-        run=(run for _, run in runs),
-        causes=all_recorded([None] * len(names)),
-    )
+def _policy(event: JobAccepted | JobSlaChanged) -> SlaRow | None:
+    return None if event.sla is None else row_of(SlaRow, event.sla)
 
 
 def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> Iterator[tuple[str, int, int]]:

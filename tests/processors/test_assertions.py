@@ -18,7 +18,7 @@ from processors.machine import Decided
 from processors.placement.admissions import Admissions
 from processors.placement.hosts import Hosts
 from processors.placement.runs import Runs
-from processors.sla.machine import Sla
+from processors.sla.verdicts import Room
 from processors.state.arena import Arena
 from processors.state.shapes import Shapes
 from tests.processors.entitlement import harness as entitlement
@@ -182,7 +182,7 @@ def a_pool_holds_less_than_one_below_it(patch: Patch) -> None:
 def sla_allows_more_than_it_may(patch: Patch) -> None:
     world = sla.World()
     world.service("a", 3, 1)
-    planted(patch, Sla, "_verdicts", lambda old, self, row, budget: (row.base + np.arange(2), row.base + np.arange(0)))
+    planted(patch, Room, "take", lambda old, self, unit: None)
     world.ask(("a", 0, 1), ("a", 1, 1))
 
 
