@@ -33,6 +33,8 @@ from events.records.hosts import (
     HostsLoaded,
     HostsResumeRequested,
     HostTaintRequested,
+    MaintenanceWindowRemoved,
+    MaintenanceWindowSet,
 )
 from events.records.lifecycle import (
     GangsQueued,
@@ -62,6 +64,7 @@ from events.records.placement import (
     HostsReserved,
     HostTainted,
     HostTrusted,
+    MaintenanceWindowChanged,
     MatchingHostsChanged,
     PreemptionAsked,
     RevocationAsked,
@@ -89,6 +92,7 @@ from processors.placement.slack import Slack
 from processors.placement.stages import Stages
 from processors.placement.surplus import Surplus
 from processors.placement.taints import Taints
+from processors.placement.windows import Windows
 from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
@@ -112,6 +116,7 @@ BESIDE_WAITING: frozenset[type[Event]] = frozenset(
         *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
         *(CellConfigured, HostTaintRequested, HostImages),
         *(HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, HostsAnswered),
+        *(MaintenanceWindowSet, MaintenanceWindowRemoved, MaintenanceWindowChanged),
     )
 )
 """Records that change nothing for the tasks that wait."""
@@ -144,6 +149,7 @@ class Placement(MachineBase):
         self._avoidance = Avoidance(self.hosts, self._input)
         self._taints = Taints(self.hosts, self._input)
         self._maintenance = Maintenance(self.hosts, self.runs, self.stages, self._settings, self._input)
+        self.windows = Windows(self.hosts, self.stages, self._settings, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.slack = Slack(self.hosts, self.runs, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
@@ -191,8 +197,11 @@ class Placement(MachineBase):
             (HostsDrainRequested, self._maintenance.drain_asked),
             (HostsCordonRequested, self._maintenance.cordon_asked),
             (HostsResumeRequested, self._maintenance.resume_asked),
-            (HostsAnswered, self._maintenance.answered),
-            (HostMaintenanceChanged, self.stages.changed, self._closed),
+            (MaintenanceWindowSet, self.windows.set_asked),
+            (MaintenanceWindowRemoved, self.windows.removal_asked),
+            (MaintenanceWindowChanged, self.windows.changed),
+            (HostsAnswered, self._maintenance.answered, self.windows.answered),
+            (HostMaintenanceChanged, self.stages.changed, self.windows.host_changed, self._closed),
             (HostTainted, hosts.taint, self._matching.tainted),
             (
                 HostAnswered,
@@ -233,7 +242,7 @@ class Placement(MachineBase):
         return (
             Deadline("hosts given up", self._liveness.next_wakeup),
             Deadline("hosts forgotten", self._removals.next_wakeup),
-            Deadline("hosts to be cleared, tainted and drained", self._next_of_operators),
+            Deadline("hosts to be cleared, tainted and drained; windows", self._next_of_operators),
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
@@ -263,6 +272,8 @@ class Placement(MachineBase):
             self._taints.asks,
             self._maintenance.asks,
             self.stages.table,
+            self.windows.asks,
+            self.windows.table,
             self._matching.table,
             self._matching.said,
             self.runs.jobs,
@@ -280,6 +291,7 @@ class Placement(MachineBase):
         self._avoidance.restored()
         self._matching.restored()
         self.runs.restored()
+        self.windows.restored()
         self.stages.restored()  # behind what runs hold: that is no change of what leaves
         self.hosts.watch_shrunk()
         self.slack.restored()
@@ -340,6 +352,8 @@ class Placement(MachineBase):
         out += [] if out else self._taints.decide(budget.left)
         if not out and (self._maintenance.asks or self.stages.table):
             out += self._maintenance.decide(now, budget.left)
+        if not out and (self.windows.asks or self.windows.table):
+            out += self.windows.decide(now, budget.left)
         budget.spend(len(out))
         return out
 
@@ -358,11 +372,13 @@ class Placement(MachineBase):
         return out + planned, looked_ms
 
     def _next_of_operators(self) -> int | None:
-        """When an operator is to be answered, or a drain comes to its deadline."""
-        avoidance, taints, maintenance = self._avoidance, self._taints, self._maintenance
-        if not (avoidance.asks or taints.asks or maintenance.asks or self.stages.table):
+        """When an operator is to be answered, a drain comes to its deadline, or a window opens or closes."""
+        avoidance, taints, maintenance, windows = self._avoidance, self._taints, self._maintenance, self.windows
+        if not (
+            avoidance.asks or taints.asks or maintenance.asks or self.stages.table or windows.asks or windows.table
+        ):
             return None
-        return earliest(avoidance.next_ask_ms(), taints.next_ask_ms(), maintenance.next_ms())
+        return earliest(avoidance.next_ask_ms(), taints.next_ask_ms(), maintenance.next_ms(), windows.next_ms())
 
     def _next_reservation(self) -> int | None:
         return self.sharing.reservations.next_ms(self.cell["cell"].passed_ms)
