@@ -1,13 +1,16 @@
 """Hosts in maintenance: what leaves them, when, as what, and where it goes on."""
 
+from typing import Any
+
 import pytest
 
-from events.codes import Outcome, RunCause, RunReport, Stage, TaskState
+from events.codes import Code, Outcome, RunCause, RunReport, Stage, TaskState
 from events.columns import ints
 from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
     GangsQueued,
+    PreemptionAnswered,
     RunsEnded,
     RunsOrdered,
     RunsStopping,
@@ -19,6 +22,7 @@ WEB = [("web", instance, 1) for instance in range(3)]
 FREE = [("free", instance, 1) for instance in range(2)]
 BATCH: Run = ("batch", 0, 1)
 FIRM: Run = ("firm", 0, 1)
+STATEFUL: dict[str, Any] = {"kind": "stateful", "on_silence": "stop_after", "stop_after_ms": 10_000}
 
 
 @pytest.fixture
@@ -124,3 +128,197 @@ def test_a_drain_that_is_called_off_lets_stay_what_was_not_told_to_stop(world: W
     later = world.now = world.now + 60_000
     asked = one(world.stage(Stage.DRAINING), DisruptionAsked)
     assert {*asked.since_array.tolist()} == {later // 1000}, "it is another drain"
+
+
+# Units: what is bound to its host, and gangs.
+
+
+def bound(world: World, *, sla: bool = True) -> tuple[Run, Run]:
+    """An instance of a stateful job and one of a daemon on h1."""
+    world.submit("db", **STATEFUL, **({"max_unavailable": 1} if sla else {}))
+    world.submit("log", kind="daemon", instances=0, preemptible=False, **({"max_unavailable": 1} if sla else {}))
+    world.match("log", "h1")
+    up(world, ("db", 0, 1), ("log", 0, 1))
+    return ("db", 0, 1), ("log", 0, 1)
+
+
+def test_what_is_bound_to_its_host_leaves_last_and_as_one_unit(world: World) -> None:
+    db, log = bound(world)
+    said = world.stage(Stage.DRAINING_BATCH)
+    assert not {db, log} & {*runs_of(one(said, DisruptionAsked)), *runs_of(one(said, RunsStopping))}
+    world.peer("sla", allowed(*WEB))
+    world.report(RunReport.STOPPED, *WEB, *FREE, BATCH)
+    assert world.report(RunReport.STARTED) == []
+    asked = one(world.report(RunReport.EXITED, FIRM), DisruptionAsked)
+    assert runs_of(asked) == [db, log], "the last batch task was firm"
+    assert asked.host_ids == ("h1",)
+    assert asked.unit_array.tolist() == [1, 1]
+    assert runs_of(one(world.peer("sla", allowed(db, log)), RunsStopping)) == [db, log]
+    said = world.report(RunReport.STOPPED, db, log)
+    ended = one(said, RunsEnded)
+    assert {*ended.outcome_array.tolist()} == {Outcome.RELOCATED}
+    assert not ended.hold_array.any(), "a host that is to be empty keeps no room"
+    queued = one(said, GangsQueued)
+    assert queued.host_ids == ("h1",)
+    assert queued.admitted_array.tolist() == [1, 1], "they wait for their host"
+
+
+def test_what_is_bound_stays_while_something_else_comes_to_its_host(world: World) -> None:
+    db, _ = bound(world)
+    world.report(RunReport.EXITED, *WEB, *FREE, BATCH, FIRM, exit_code=0)
+    world.submit("late", preemptible=False)
+    assert db in runs_of(one(world.stage(Stage.DRAINING), DisruptionAsked))
+    assert RunsOrdered in map(type, world.place(("late", 0, 1))), "placement had decided that before"
+    said = world.peer("sla", deferred(db), allowed(("log", 0, 1)))
+    assert {*runs_of(one(said, DisruptionWithdrawn))} == {db, ("log", 0, 1)}
+
+
+def test_what_is_bound_and_fails_before_it_leaves_is_started_again_and_asks_again() -> None:
+    world = World(9)
+    db, _ = bound(world)
+    world.stage(Stage.DRAINING)
+    said = world.report(RunReport.VANISHED, db)
+    assert one(said, RunsEnded).outcome_array.tolist() == [Outcome.FAILED]
+    world.now += 10_000
+    world.quiet()
+    said = world.place(("db", 0, 2))
+    asked = one(said, DisruptionAsked)
+    assert kinds(said)[0] == "RunsOrdered"
+    assert (runs_of(asked), asked.unit_array.tolist(), asked.host_ids) == ([("db", 0, 2)], [1], ("h1",))
+
+
+def test_an_instance_of_a_stateful_job_that_is_not_bound_yet_goes_elsewhere() -> None:
+    world = World()
+    world.submit("db", **STATEFUL)
+    world.busy = True
+    world.stage(Stage.DRAINING)
+    world.place(("db", 0, 1))
+    world.busy = False
+    said = world.quiet()
+    assert one(said, RunsEnded).outcome_array.tolist() == [Outcome.RELOCATED]
+    assert one(said, GangsQueued).host_ids == ()
+
+
+def test_a_gang_leaves_whole_from_all_its_hosts() -> None:
+    world = World()
+    members = [("gang", instance, 1) for instance in range(3)]
+    world.submit("gang", instances=3, gang_min=3, max_unavailable=3)
+    world.place(members[0])
+    world.place(*members[1:], host="h2")
+    world.report(RunReport.STARTED, *members)
+    assert world.stage(Stage.DRAINING) == []
+    asked = one(world.stage(Stage.DRAINING_BATCH), DisruptionAsked)
+    assert runs_of(asked) == members
+    assert {*asked.unit_array.tolist()} == {-1}
+    assert [cause_of(asked, row) for row in range(3)] == [("placement", world.rounds["placement"])] * 3
+    assert runs_of(one(world.peer("sla", allowed(*members)), RunsStopping)) == members
+    said = world.report(RunReport.STOPPED, *members)
+    ended = one(said, RunsEnded)
+    assert ended.kept_array.tolist() == [0, 0, 0]
+    assert {*ended.outcome_array.tolist()} == {Outcome.RELOCATED}
+    assert ranges_of(one(said, GangsQueued)) == [("gang", 0, 3, 2, 1)]
+
+
+def test_a_gang_is_forced_out_whole_and_stays_whole_when_it_is_called_off() -> None:
+    world = World()
+    members = [("gang", instance, 1) for instance in range(2)]
+    world.submit("gang", instances=2, gang_min=2, preemptible=False)
+    world.place(members[0])
+    world.place(members[1], host="h2")
+    world.report(RunReport.STARTED, *members)
+    assert world.stage(Stage.DRAINING_BATCH, host="h2") == [], "it is firm"
+    world.busy = True
+    world.stage(Stage.FORCING, host="h2")
+    world.stage(Stage.UP, host="h2")
+    world.busy = False
+    assert world.quiet() == []
+    stopping = one(world.stage(Stage.FORCING, host="h2"), RunsStopping)
+    assert runs_of(stopping) == members
+    assert {*stopping.why_array.tolist()} == {RunCause.EVICT}
+
+
+# Races with verdicts.
+
+
+def test_an_allowed_of_an_ask_that_is_withdrawn_answers_no_later_ask(world: World) -> None:
+    world.stage(Stage.DRAINING)
+    world.peer("sla", deferred(WEB[0]))
+    assert WEB[0] in runs_of(one(world.stage(Stage.UP), DisruptionWithdrawn))
+    assert WEB[0] in runs_of(one(world.stage(Stage.DRAINING), DisruptionAsked))
+    assert world.peer("sla", allowed(WEB[0], later=1)) == [], "it was deferred: this answers the first ask"
+    assert runs_of(one(world.peer("sla", allowed(WEB[0])), RunsStopping)) == WEB[:1]
+
+
+def test_a_free_verdict_is_void_once_the_run_is_ready(world: World) -> None:
+    world.submit("more", kind="stateless", max_unavailable=1)
+    more: Run = ("more", 0, 1)
+    world.place(more)
+    assert more in runs_of(one(world.stage(Stage.DRAINING), DisruptionAsked))
+    world.busy = True
+    world.peer("sla", allowed(more, free=1))
+    world.busy = False
+    assert runs_of(one(world.quiet(), RunsStopping)) == [more], "it isn't ready"
+    other: Run = ("other", 0, 1)
+    world.submit("other", kind="stateless", max_unavailable=1)
+    world.place(other, host="h2")
+    world.stage(Stage.DRAINING, host="h2")
+    world.report(RunReport.STARTED, other)
+    said = world.peer("sla", allowed(other, free=1))
+    assert kinds(said) == ["DisruptionWithdrawn", "DisruptionAsked"], "it has become ready since sla has said so"
+
+
+def test_an_order_goes_by_a_free_verdict_though_the_run_becomes_ready(world: World) -> None:
+    world.submit("more", kind="stateless", max_unavailable=1)
+    more: Run = ("more", 0, 1)
+    world.place(more, host="h2")
+    world.preempt(more, WEB[0])
+    assert world.peer("sla", allowed(more, free=1)) == []
+    said = world.peer("sla", allowed(WEB[0]))
+    assert {*runs_of(one(said, RunsStopping))} == {more, WEB[0]}
+
+
+def test_a_free_run_of_an_order_that_becomes_ready_is_asked_about_again(world: World) -> None:
+    world.submit("more", kind="stateless", max_unavailable=1)
+    more: Run = ("more", 0, 1)
+    world.place(more, host="h2")
+    world.preempt(more, WEB[0])
+    world.peer("sla", allowed(more, free=1))
+    said = world.report(RunReport.STARTED, more)
+    assert runs_of(one(said, DisruptionWithdrawn)) == runs_of(one(said, DisruptionAsked)) == [more]
+    assert world.peer("sla", allowed(WEB[0])) == [], "the order waits for that verdict"
+    assert {*runs_of(one(world.peer("sla", allowed(more)), RunsStopping))} == {more, WEB[0]}
+
+
+def test_of_an_order_that_is_deferred_the_drain_that_remains_is_asked_for_and_keeps_its_age(world: World) -> None:
+    world.preempt(WEB[0], WEB[1])
+    since = world.now // 1000
+    world.now += 7_000
+    said = world.stage(Stage.DRAINING)
+    assert runs_of(one(said, DisruptionAsked)) == WEB[2:], "the others wait for the verdict on their order"
+    said = world.peer("sla", deferred(WEB[0]), allowed(WEB[1]))
+    assert one(said, PreemptionAnswered).code == Code.DEFERRED
+    stopping, asked = one(said, RunsStopping), one(said, DisruptionAsked)
+    assert runs_of(stopping) == WEB[1:2], "it holds budget for one that has to go"
+    assert runs_of(one(said, DisruptionWithdrawn)) == runs_of(asked) == WEB[:1]
+    assert asked.why_array.tolist() == [RunCause.DRAIN]
+    assert asked.since_array.tolist() == [since]
+
+
+def test_a_drain_that_comes_while_an_update_waits_is_asked_for_in_its_place(world: World) -> None:
+    db, _ = bound(world)
+    world.act("db", "restart")
+    assert world.peer("sla", deferred(db)) == []
+    world.report(RunReport.EXITED, *WEB, *FREE, BATCH, FIRM)
+    said = world.stage(Stage.DRAINING)
+    assert runs_of(one(said, DisruptionWithdrawn)) == [db]
+    asked = [each for each in said if isinstance(each, DisruptionAsked)]
+    assert {run: unit for each in asked for run, unit in zip(runs_of(each), each.unit_array.tolist(), strict=True)} == {
+        ("log", 0, 1): 1,
+        db: 1,
+    }
+
+
+def test_a_verdict_on_a_run_that_has_died_is_void(world: World) -> None:
+    world.stage(Stage.DRAINING)
+    world.report(RunReport.VANISHED, WEB[0])
+    assert world.peer("sla", allowed(WEB[0])) == []
