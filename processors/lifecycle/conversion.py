@@ -8,8 +8,10 @@ from processors.state.arena import BLOCK
 from processors.state.conversion import Rows, with_defaults
 from processors.state.table import RowChange
 
-_NEW_COLUMNS = bytes(2 * BLOCK * 4)
-"""`since` and `asked`: when a planned end was first asked for, and as what, nobody kept."""
+_NEW_COLUMNS = bytes(3 * BLOCK * 4)
+"""`since` and `asked`: when a planned end was first asked for, and as what, nobody kept. And `surplus`, of which there
+was none.
+"""
 _with_defaults = with_defaults(
     {
         "asks": AskRow,

@@ -43,6 +43,7 @@ from events.records.placement import (
     RevocationAsked,
 )
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.sla import SurplusSet
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
 from processors.base import MachineBase
@@ -67,6 +68,7 @@ from processors.lifecycle.run_effects import RunEffects
 from processors.lifecycle.run_step import RunStep
 from processors.lifecycle.sla_groups import SlaGroups
 from processors.lifecycle.stateful import STATEFUL, Stateful
+from processors.lifecycle.surplus import SurplusInstances
 from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
 from processors.lifecycle.task_table import TaskEvent
@@ -119,6 +121,7 @@ class Lifecycle(MachineBase):
         self.updates = Updates(self.tasks, self._jobs, self.asks, self.chunks.whole_of, self.hosts.id_of)
         self._stateful = Stateful(self.tasks, self._jobs)
         self.daemons = Daemons(self.tasks, self._jobs, self.hosts, self.updates)
+        self._surplus = SurplusInstances(self.tasks, self._jobs, self.updates)
         self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
@@ -183,6 +186,7 @@ class Lifecycle(MachineBase):
             (HostHearingChanged, self._hearing.said),
             (HostMaintenanceChanged, self._stages.said),
             (MatchingHostsChanged, self.daemons.matching),
+            (SurplusSet, self._surplus.said),
         )
 
     def _of_jobs(self) -> Sequence[Row]:
@@ -195,7 +199,7 @@ class Lifecycle(MachineBase):
             (JobHeld, self.goals.held),
             (JobReopened, self._jobs.reopened),
             (JobPriorityChanged, self._jobs.priority_changed),
-            (JobSlaChanged, self._sla_changed),
+            (JobSlaChanged, self._sla_changed, self._surplus.sla_changed),
             (SlaGroupSet, self.sla_groups.said),
             (JobsForgotten, self._jobs.forgotten),
             (OverridesDropped, self.chunks.dropped),
@@ -262,6 +266,7 @@ class Lifecycle(MachineBase):
         self.orders.restored()
         self.updates.restored()
         self._stages.restored()
+        self._surplus.restored()
 
     def _handle_own(self, event: Event, now: int, handlers: Handlers) -> None:
         self._handle(event, now, handlers)
@@ -306,6 +311,7 @@ class Lifecycle(MachineBase):
                 "the state of a job, which follows, depends on the instances that it has",
                 ends=True,
             ),
+            Step("surplus instances", self._surplus.decide, "as those of daemons", ends=True),
             Step("gangs", self._jobs.gangs.decide, "all members are over and said to be"),
             Step(
                 "updates and jobs",
@@ -389,6 +395,7 @@ class Lifecycle(MachineBase):
         if event.job_id not in self.jobs:
             self.updates.dropped(event.job_id)
             self.daemons.dropped(event.job_id)
+            self._surplus.dropped(event.job_id)
 
     def _host_removed(self, event: HostRemoved, now: int) -> None:
         self.daemons.host_removed(event)
@@ -412,6 +419,7 @@ class Lifecycle(MachineBase):
         if row.base != base:
             self.orders.moved(row.base, row.instances)
         self._stateful.wait_their_turn(row.base + instance_change(event).added)
+        self._surplus.instances_changed(event)
         if row.kind == DAEMON:
             self.daemons.instances_changed(event)
         self.updates.touch(event.job_id)  # it may wait for one to leave that it adds again

@@ -72,6 +72,10 @@ class JobRow(msgspec.Struct, array_like=True):
     """Why instances leave it, the last that do."""
     sla: SlaRow | None = None
     """The rest of its SLA; None: `max_unavailable` alone says it."""
+    surplus: int = 0
+    """So many instances more than it wants it is to have, of this serial, and by what."""
+    serial: int = 0
+    surplus_by: CauseRow | None = None
 
     @property
     def gated(self) -> bool:

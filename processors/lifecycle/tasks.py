@@ -55,6 +55,7 @@ COLUMNS = (
     "pin",
     "since",
     "asked",
+    "surplus",
 )
 """`causes` why the present run shall end, `verdict` what sla said of that, `order` the number of the preemption order
 that it is in, `report` what was reported of it, `due` the second of its deadline: when its back-off has passed, or has
@@ -64,7 +65,7 @@ run for as long as it may, `ready` the second since when it is available, or, wh
 present run, `target` that of the next one, `step` how far the update of the job is with it (`updates/steps.py`). `pin`
 is the number of the only host that the task may run on; below 0, that of one that couldn't start it, which its next run
 avoids. `since` is the second since when the present run is to end by plan, `asked` what sla was asked about it last
-(`asks.py`).
+(`asks.py`), `surplus` the serial of an instance that is more than its job wants (`surplus.py`).
 """
 
 NO_SLOTS = np.zeros(0, dtype=np.int64)

@@ -37,7 +37,7 @@ from processors.lifecycle.task_table import WAITING
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.canary import Canaries, is_open
 from processors.lifecycle.updates.creation import CREATE
-from processors.lifecycle.updates.instances import addition, first_queued, removal
+from processors.lifecycle.updates.instances import addition, adoption, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import FAILED, INHERITED, STEP, TAKEN, Step, has_come
 from processors.lifecycle.updates.updates import RESTART, Updates
@@ -351,11 +351,14 @@ class UpdateDecisions:
     ) -> Iterator[Event]:
         """A new version and the update to it. The version before may be in the middle of its own, which ends first."""
         row = self._jobs.table[job_id]
+        adopted = self._updates.differences.adopted(job_id, version.instances) if restarted is None else 0
+        if adopted:
+            yield adoption(job_id, row, adopted, cause)
         policy = version.policy
         changed = self._updates.differences.changed(job_id, version, restarted)
         there = self._updates.differences.there(job_id)
         removed = int(np.count_nonzero(changed[version.instances :])) if restarted is None else 0
-        added = self._updates.differences.lacking(job_id, version.instances) if restarted is None else 0
+        added = self._updates.differences.lacking(job_id, version.instances) - adopted if restarted is None else 0
         yield UpdateStarted.pack(
             job_id=job_id,
             number=row.updates + 1,

@@ -101,9 +101,15 @@ class Differences:
         return [each for each in versions[: 1 - KEPT] if each not in used]
 
     def there(self, job_id: str) -> Mask:
-        """True for instances of a job that aren't being removed."""
+        """True for instances of a job that are wanted and aren't being removed."""
         there: Mask = (self._column(job_id, "state") != TaskState.NONE) & (self._column(job_id, "goal") != Goal.REMOVE)
+        there &= self._column(job_id, "surplus") == 0
         return there
+
+    def adopted(self, job_id: str, instances: int) -> int:
+        """Counts the surplus instances whose numbers a job is to have, which become wanted."""
+        stays = self._column(job_id, "goal")[:instances] != Goal.REMOVE
+        return int(np.count_nonzero(self._column(job_id, "surplus")[:instances] * stays))
 
     def lacking(self, job_id: str, instances: int) -> int:
         """Counts the instances that a job is to get to have so many; a daemon gets its own by hosts."""

@@ -12,9 +12,11 @@ from processors.lifecycle.updates.rows import VersionRow
 from processors.lifecycle.updates.versions import asks_of, task_shape
 
 
-def addition(job_id: str, row: JobRow, version: VersionRow, added: I64, cause: Cause) -> InstancesChanged:
-    """A job gets instances of its newest version."""
-    shape = asks_of(version, version.instances)[added]
+def addition(
+    job_id: str, row: JobRow, version: VersionRow, added: I64, cause: Cause, surplus: int = 0
+) -> InstancesChanged:
+    """A job gets instances of its newest version; `surplus`: the serial of those that are more than it wants."""
+    shape = asks_of(version, max(version.instances, int(added[-1]) + 1))[added]
     first, count = stretches(added, shape)
     return InstancesChanged.pack(
         job_id=job_id,
@@ -26,6 +28,22 @@ def addition(job_id: str, row: JobRow, version: VersionRow, added: I64, cause: C
         instances=max(row.instances, int(added[-1]) + 1),
         first_run=row.run_floor + 1,
         waits=row.gated or row.kind == STATEFUL,
+        cause=cause,
+        surplus=surplus,
+    )
+
+
+def adoption(job_id: str, row: JobRow, adopted: int, cause: Cause) -> InstancesChanged:
+    """So many surplus instances of a job are wanted from now on."""
+    none: list[int] = []
+    return InstancesChanged.pack(
+        job_id=job_id,
+        first=none,
+        count=none,
+        wanted=none,
+        shape=none,
+        instances=row.instances,
+        adopted=adopted,
         cause=cause,
     )
 
