@@ -30,6 +30,8 @@ from processors.state.deadlines import earliest
 from processors.state.table import Table, struct_table
 
 NO_FORCE = "The cell doesn't let operators end runs by force: `paceline cell set drain_force=on` permits it."
+MAINTENANCE = (RunCause.DRAIN, RunCause.EVICT)
+"""Causes of the end of runs that leave their host for its maintenance."""
 BATCH, ESCALATE = ("wait", "move"), ("wait", "preempt", "force")
 
 
@@ -117,10 +119,10 @@ class Maintenance:
         """Runs are over; to be called while they have their places. Those that stay on their hosts and left one for its
         maintenance don't come back before that is over.
         """
-        if not self._stages.table or RunCause.DRAIN not in event.why_array:
+        if not self._stages.table or not (drained := np.isin(event.why_array, MAINTENANCE)).any():
             return
         slots, exists = locate(event, self._runs.jobs)
-        leavers = slots[exists & (event.why_array == RunCause.DRAIN)]
+        leavers = slots[exists & drained]
         for job_id, part in self._runs.waits.by_job(np.sort(leavers)):
             row = self._runs.jobs[job_id]
             hosts = self._runs.arena["host"][part] if row.stays or row.bound else part[:0]
@@ -174,9 +176,7 @@ class Maintenance:
         if ask.fault:
             return [], answer(Code.INVALID_SPEC, ask.fault, {})
         if ask.kind == "drain" and self._forces(ask) and not self._settings.now.drain_force:
-            return [], answer(
-                Code.FORCE_NOT_ALLOWED, "The cell doesn't allow force: `paceline cell set drain_force=on`.", {}
-            )
+            return [], answer(Code.FORCE_NOT_ALLOWED, NO_FORCE, {})
         if ask.most:
             ask = self._cheapest(ask, now)
         refused = {host_id: code for host_id in ask.host_ids if (code := self._refusal(ask, host_id)) is not None}

@@ -106,9 +106,16 @@ class Claims:
         reserved |= self._hosts.claimed()
         if task in units.parked and not self._pools.within_limits(job, shape.resources):
             return ""
+        bound = self._hosts.bound_to(task)
         for host_id, host in self._hosts.hosts.items():
             offer = host.offer
-            if host_id in reserved or host_id in planned or offer is None or not self._hosts.is_up(host_id):
+            if (
+                bound not in ("", host_id)
+                or host_id in reserved
+                or host_id in planned
+                or offer is None
+                or not self._hosts.is_up(host_id)
+            ):
                 continue
             if not allows(shape, host):
                 continue

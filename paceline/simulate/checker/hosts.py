@@ -17,6 +17,7 @@ from events.records.placement import (
     GangsReturned,
     HostAvoided,
     HostLost,
+    HostMaintenanceChanged,
     HostRemoved,
     HostTainted,
     HostTrusted,
@@ -59,6 +60,8 @@ class Host:
     lost: bool = False
     avoided: bool = False
     """Whether only tasks that belong to it are put there."""
+    stage: int = 0
+    """The stage of its maintenance; 0: it is wanted up."""
     offer: HostOffered | None = None
     """With what it lends of its CPU, as of any resource."""
     lent: int = 0
@@ -168,7 +171,7 @@ class Hosts:
         return (
             host is not None
             and host.offer is not None
-            and not (host.lost or host.silent or host.avoided or self.surplus(host_id))
+            and not (host.lost or host.silent or host.avoided or host.stage or self.surplus(host_id))
             and host.reconciled == host.session
         )
 
@@ -238,6 +241,8 @@ class Hosts:
                 self._homes.given_up(event.host_id)
             elif isinstance(event, HostAvoided | HostTrusted):
                 self._host(event.host_id).avoided = isinstance(event, HostAvoided)
+            elif isinstance(event, HostMaintenanceChanged):
+                self._staged(event)
             elif isinstance(event, HostTainted):
                 self._host(event.host_id).tainted = event.taints
             elif isinstance(event, HostRemoved):
@@ -249,6 +254,12 @@ class Hosts:
             missing = [task for task in gang.tasks() if task not in placed and self._ended.get(task, 0) < gang.run]
             if missing:
                 raise Violation(f"{round_} places a part of a gang: {gang}, not {missing[:3]}")
+
+    def _staged(self, event: HostMaintenanceChanged) -> None:
+        for host_id, stage in zip(event.host_ids, ints(event.stage).tolist(), strict=True):
+            self._host(host_id).stage = stage
+            if stage:
+                self._homes.given_up(host_id)
 
     def _remove(self, host_id: str, round_: Round) -> None:
         host = self.hosts.pop(host_id, None)
@@ -375,7 +386,7 @@ class Hosts:
             host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
             host.used.subtract(shape.resources)
             host.ports.difference_update(ports)
-            if hold and not host.lost:
+            if hold and not host.lost and not host.stage:
                 self._homes.keep(task, host_id, self._of_hosts(shape), now)
 
     def _place(self, event: TasksPlaced, round_: Round) -> set[Task]:
