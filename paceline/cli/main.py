@@ -21,7 +21,8 @@ SECTIONS = {
         "ui": "Open the web UI of a cell in a browser.",
     },
     "Look after": {
-        "host": "Inspect hosts; confirm a loss.",
+        "host": "Inspect and drain hosts.",
+        "maintenance": "Maintain many hosts, some at a time.",
         "volume": "Inspect and remove the data that tasks keep on hosts.",
         "cell": "Check cell health.",
         "log": "Follow, verify, bisect and archive the log.",

@@ -11,6 +11,7 @@ from paceline.client.events import EventRequests
 from paceline.client.follow import FollowRequests
 from paceline.client.jobs import PLAN_S
 from paceline.client.json_type import Json
+from paceline.client.maintenance import MaintenanceRequests
 from paceline.client.models import Answer, HistoryEntry, Task
 from paceline.client.plain_http import FAULTS
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from paceline.client.usage_models import HostUsage, UsageSums
 
 
-class Client(FollowRequests, EventRequests):
+class Client(FollowRequests, EventRequests, MaintenanceRequests):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.

@@ -77,6 +77,7 @@ class DrainedJob(TypedDict):
     """
 
     job_id: str
+    owner: str
     runs: int
     instances: int
     leaves: str

@@ -188,7 +188,7 @@ def resolved(connection: Connection, hosts: Hosts) -> list[str]:
     faults = [
         (f"/hosts/ids/{hosts.ids.index(each)}", f"there is no host {each[:140]}") for each in unknown[:FAULTS_MAX]
     ]
-    raise Problem(404, Code.NOT_FOUND, f"{detail}; nothing was done with the other hosts", faults)
+    raise Problem(404, Code.NOT_FOUND, f"{detail} (nothing was done with the other hosts)", faults)
 
 
 def _with_attribute(connection: Connection, hosts: Hosts) -> list[str]:

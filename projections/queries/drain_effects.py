@@ -88,12 +88,13 @@ def _way(job: JobRow, spec: JobSubmitted | None) -> Leaving:
 def _jobs(tasks: Sequence[HostTask], ways: Mapping[str, Leaving]) -> list[DrainedJob]:
     """The jobs with most runs there first."""
     runs = Counter(each.job.job_id for each in tasks)
-    instances = {each.job.job_id: each.job.tasks for each in tasks}
+    jobs = {each.job.job_id: each.job for each in tasks}
     return [
         {
             "job_id": job_id,
+            "owner": jobs[job_id].owner,
             "runs": count,
-            "instances": instances[job_id],
+            "instances": jobs[job_id].tasks,
             "leaves": ways[job_id].way,
             "allowed": ways[job_id].allowed,
         }

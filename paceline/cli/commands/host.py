@@ -1,4 +1,4 @@
-"""`paceline host`: look at hosts; confirm a loss; remove one that has left; clear or taint one."""
+"""`paceline host`: look at hosts; drain, cordon and resume them; confirm a loss; remove, clear or taint one."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.histories import show_history
+from paceline.cli.commands.host_maintenance import cordon, drain, explain, maintenance_lines, resume, uncordon
 from paceline.cli.commands.top import host_top
 from paceline.cli.commands.watch import host_watch
 from paceline.cli.filter_types import Pair, States
@@ -52,11 +53,13 @@ ID = click.argument("host_id", metavar="ID", shell_complete=complete("host"))
 
 @click.group(cls=CommandGroup)
 def host() -> None:
-    """Inspect hosts; confirm a loss; remove a host that has left; clear a suspected one; taint one."""
+    """Inspect hosts; drain, cordon and resume them; confirm a loss; remove, clear or taint a host."""
 
 
 host.add_command(host_top)
 host.add_command(host_watch)
+for command in (drain, cordon, uncordon, resume, explain):
+    host.add_command(command)
 
 
 @host.command(epilog=examples("paceline host history worker-7", "paceline host history worker-7 --utc -o json"))
@@ -79,7 +82,9 @@ def history(client: "Client", host_id: str, zone: str, form: str, shape: TableOp
         "paceline host list --columns host,abilities",
     ),
 )
-@click.option("--state", type=States("host"), metavar="STATES", help="Only hosts in these states, such as UP,SILENT.")
+@click.option(
+    "--state", type=States("host"), metavar="STATES", help="Only hosts in these states or stages, such as UP,DRAINING."
+)
 @click.option(
     "--attribute",
     "attributes",
@@ -105,6 +110,8 @@ def list_(
 ) -> None:
     """List the hosts with their state, capacity and allocation, numbers within ids by their value.
 
+    The state is the stage of a host that is cordoned, drains or is drained; `host get` has both.
+
     What agents can do (attributes paceline/...) is in the column ABILITIES of --columns, and in `host get`.
     """
     body = paging.collected(lambda *page: client.hosts_page(state, attributes, text, *page), "hosts", None)
@@ -115,7 +122,7 @@ def list_(
 
     columns = [
         Column("HOST", lambda each: each["host_id"]),
-        Column("STATE", lambda each: each["state"]),
+        Column("STATE", _shown_state),
         *_takes_column(hosts),
         *_taints_column(hosts),
         Column("RUNS", lambda each: each["runs"], right=True),
@@ -167,6 +174,12 @@ def _print(client: "Client", body: Any) -> None:
     )
 
 
+def _shown_state(host: Any) -> str:
+    """The stage of a host, or where it is UP how the host is heard."""
+    maintenance = host.get("maintenance")
+    return maintenance["stage"] if maintenance and maintenance["stage"] != "UP" else host["state"]  # type: ignore[no-any-return]
+
+
 def _takes_column(hosts: list[Any]) -> list[Column]:
     """When hosts take new tasks that take none now, and why they don't, where there are such."""
 
@@ -215,6 +228,7 @@ _NOTHING = {
     "attributes": "none",
     "taints": "none",
     "ports": "none",
+    "maintenance": "none: it takes tasks",
 }
 """The meaning of each field of a host where it is empty."""
 
@@ -235,6 +249,8 @@ def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "ignored_resources" and value:
         reasons = [f"{each['name']}: {each['message']} ({each['code']})" for each in value]
         return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]
+    if name == "maintenance":
+        return [(name, value["stage"]), *(("", line) for line in maintenance_lines(value))]
     if name == "taints":
         return [(name, ", ".join(f"{text_of(each['key'], each['value'])} (by {each['by']})" for each in value) or None)]
     if name == "attributes":
