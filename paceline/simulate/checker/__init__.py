@@ -14,11 +14,13 @@ from paceline.simulate.checker.avoided import Avoided
 from paceline.simulate.checker.beside import Beside
 from paceline.simulate.checker.bound import Bound
 from paceline.simulate.checker.budgets import Budgets
+from paceline.simulate.checker.campaigns import Campaigns
 from paceline.simulate.checker.claims import Claims
 from paceline.simulate.checker.health import Health
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.idle import IDLE_MS, STEPS, Idle
+from paceline.simulate.checker.leaving import Leaving
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
@@ -28,6 +30,7 @@ from paceline.simulate.checker.rest import Rest
 from paceline.simulate.checker.runs import Runs
 from paceline.simulate.checker.serving import Serving
 from paceline.simulate.checker.shrunk import Shrunk
+from paceline.simulate.checker.stages import Stages
 from paceline.simulate.checker.strategies import AdmittedStrategies, PlacedStrategies
 from paceline.simulate.checker.updates import Updates
 from paceline.simulate.checker.wanted import Wanted
@@ -72,8 +75,10 @@ class Checker:
         self._beside = Beside(self._hosts)
         self._shrunk = Shrunk(self._hosts, self._pools.units)
         self._avoided = Avoided(self._hosts, self._bound)
+        self._stages = Stages(self._hosts, self._bound)
+        self._campaigns = Campaigns(self._hosts)
         self._folds: dict[str, tuple[Fold, ...]] = {
-            "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound),
+            "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound, Leaving()),
             "entitlement": (
                 self._pools,
                 AdmittedStrategies(self._pools),
@@ -89,6 +94,8 @@ class Checker:
                 self._plans,
                 self._serving,
                 self._avoided,
+                self._stages,
+                self._campaigns,
                 Shrunk(self._hosts, self._pools.units),
             ),
             "sla": (Budgets(),),
@@ -140,6 +147,8 @@ class Checker:
         self._bound.at_rest(now_ms)
         self._hosts.revocations.at_rest(now_ms)
         self._avoided.at_rest(now_ms)
+        self._stages.at_rest(now_ms)
+        self._campaigns.at_rest(now_ms)
         self._rest.look()
 
     def settled(self) -> None:

@@ -71,7 +71,8 @@ class Budgets:
             ask = asks.get(task)
             goes = task in costs.get(task[0], ())
             services.let_go(task, run, goes and ask is not None and ask.for_others, now)
-        self._within_hours(costs, round_)
+        by_others = {task[0] for task, ask in asks.items() if ask.for_others and task in costs.get(task[0], ())}
+        self._within_hours(by_others, round_)
 
     def _within(self, job_id: str, cost: int, round_: Round) -> None:
         """No more of a job goes than its budget lets."""

@@ -12,7 +12,7 @@ from events.task_shapes import shape_of
 from paceline.simulate.checker.asked import allows
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.hosts import Hosts
-from paceline.simulate.checker.items import Task, upwards
+from paceline.simulate.checker.items import Task, is_guarded, upwards
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
@@ -61,7 +61,7 @@ class Claims:
     def _all_may_go(self) -> bool:
         jobs = self._pools.units.jobs.values()
         pools = self._pools.defined.values()
-        soft = all(job.preemptible and job.max_unavailable is None for job in jobs)
+        soft = all(job.preemptible and not is_guarded(job) for job in jobs)
         soft = soft and not any(REVOCABLE in shape.resources for job in jobs for shape in job.shapes)
         return soft and not any(pool.limit or pool.closed or pool.controllers_percent < 100 for pool in pools)
 
@@ -117,7 +117,7 @@ class Claims:
                 or not self._hosts.is_up(host_id)
             ):
                 continue
-            if not allows(shape, host):
+            if not allows(shape, host) or self._hosts.bound_to(task) not in ("", host_id):
                 continue
             free = Counter(offer.capacity)
             free.subtract(host.used)
@@ -137,7 +137,7 @@ class Claims:
             admission = units.held.get(victim)
             if admission is None or victim in units.leaving or victim in units.gangs:
                 continue
-            if not its.preemptible or its.max_unavailable is not None or self._is_spared(victim, now):
+            if not its.preemptible or is_guarded(its) or self._is_spared(victim, now):
                 continue
             if its.pool == job.pool:
                 if units.priority[victim[0]] < units.priority[job.job_id] or not admission.entitled:

@@ -63,6 +63,11 @@ def tasks_of(job: JobAccepted) -> list[Task]:
     return [(job.job_id, instance) for instance in range(job.instances)]
 
 
+def is_guarded(job: JobAccepted) -> bool:
+    """Whether a job has an SLA."""
+    return job.max_unavailable is not None or job.sla is not None
+
+
 def reshaped(jobs: dict[str, JobAccepted], event: GangsQueued) -> list[Range]:
     """Tasks that are queued with another shape ask that from now on; returns their ranges."""
     changed = []

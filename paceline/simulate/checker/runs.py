@@ -27,15 +27,24 @@ from events.records.placement import GangsReturned, GangsUnplaced, HostLost, Hos
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.items import FINAL, Task, added, places_of, runs_of, tasks_of
+from paceline.simulate.checker.items import FINAL, Task, added, is_guarded, places_of, runs_of, tasks_of
 
 SUCCEEDED = 1
 PREEMPTED = 4
-PLANNED = (RunCause.UPDATE, RunCause.DRAIN)
+PLANNED = (RunCause.UPDATE, RunCause.DRAIN, RunCause.REBALANCE)
 """Why runs are stopped that an SLA may hold back, beside preemption."""
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
-UNMET = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "HOSTS_TAINTED", "HOSTS_EXCLUSIVE", "NO_HOSTS")
+UNMET = (
+    "NO_SUCH_POOL",
+    "NEVER_FITS",
+    "CONSTRAINT_MISMATCH",
+    "HOSTS_TAINTED",
+    "HOSTS_EXCLUSIVE",
+    "NO_HOSTS",
+    "HOSTS_IN_MAINTENANCE",
+    "BOUND_HOST_IN_MAINTENANCE",
+)
 """Reasons for which a job may wait though nothing runs."""
 FULL = ("LIMIT_REACHED", "RESERVATION_REACHED")
 """The same, where its pool has no room for it."""
@@ -243,8 +252,7 @@ class Runs:
         if self._live.get(task, (0, ""))[0] != run:
             raise Violation(f"{round_} stops {task} run {run}, which isn't live")
         job = self._jobs[task[0]]
-        guarded = job.max_unavailable is not None or job.sla is not None
-        if planned and guarded and (task, run) not in self._allowed:
+        if planned and is_guarded(job) and (task, run) not in self._allowed:
             raise Violation(f"{round_} disturbs {task} run {run} without a verdict of sla")
 
     def is_over(self, task: Task, run: int) -> bool:

@@ -30,7 +30,7 @@ from paceline.simulate.checker.history import Taken
 from paceline.simulate.checker.items import Task, places_of, runs_of
 
 HOUR_MS = 3_600_000
-FOR_OTHERS = (RunCause.PREEMPT, RunCause.DRAIN)
+FOR_OTHERS = (RunCause.PREEMPT, RunCause.DRAIN, RunCause.REBALANCE)
 """The causes that the hour of a job counts: others ask for them."""
 ALONE, GANG = 0, -1
 """The unit of a run that leaves by itself, and of one that leaves with its gang; those above 0 are hosts."""
@@ -75,7 +75,7 @@ class Bounds(NamedTuple):
 class Service:
     """A job as sla may know it. `instances`: those that there are."""
 
-    batch: bool
+    kind: str
     instances: set[int]
     max_unavailable: int | None = None
     sla: SlaPolicy | None = None
@@ -86,6 +86,8 @@ class Service:
     """Tasks of a batch job that are over."""
     begun: set[int] = field(default_factory=set)
     """Tasks of a batch job that have been available: only they count."""
+    away: set[int] = field(default_factory=set)
+    """Instances of a daemon that have left with their hosts: they count when they are back."""
     surplus: dict[int, int] = field(default_factory=dict)
     """Surplus instances, and the serial of the surplus that each belongs to."""
     serial: int = 0
@@ -111,8 +113,8 @@ class Service:
 
     def wanted_instances(self) -> set[int]:
         """The instances that it should have available."""
-        of_batch = self.begun - self.over if self.batch else self.instances
-        return (self.instances & of_batch) - self.unwanted - self.surplus.keys()
+        counting = self.begun - self.over if self.kind == "batch" else self.instances - self.away
+        return (self.instances & counting) - self.unwanted - self.surplus.keys()
 
     def per_hour(self) -> int | None:
         """The number that may be disrupted in an hour for others; None: all."""
@@ -146,7 +148,8 @@ class Services:
         """Whether an instance counts as available: for long enough, on a host that is heard, and it isn't leaving."""
         if task not in self.available or task in self.held:
             return False
-        return now - self.available[task][1] >= self.jobs[task[0]].policy.min_healthy_ms
+        wait_ms = self.jobs[task[0]].policy.min_healthy_ms
+        return not wait_ms or now - self.available[task][1] >= wait_ms
 
     def missing(self, job_id: str, now: int) -> int:
         """The wanted instances of a job that aren't there."""
@@ -201,9 +204,12 @@ class Services:
                 self._forget((event.job_id, each) for each in self.jobs.pop(event.job_id).instances)
             case JobSlaChanged() if event.job_id in self.jobs:
                 job = self.jobs[event.job_id]
+                before = job.per_hour()
                 if not job.guarded:  # what was allowed before holds no budget
                     self.held = {task: run for task, run in self.held.items() if task[0] != event.job_id}
                 job.max_unavailable, job.sla = event.max_unavailable, event.sla
+                if before is None:  # nobody has counted
+                    job.by_others_ms.clear()
             case SlaGroupSet():
                 self._group(event)
             case InstancesChanged() if event.job_id in self.jobs:
@@ -215,7 +221,7 @@ class Services:
             case HostSilent() | HostBack() | HostConnected():
                 self._hear(event)
             case _:
-                self._take_of_runs(event, now)
+                self._take_of_runs(event, input_.now_ms)
 
     def let_go(self, task: Task, run: int, counts: bool, now: int) -> None:
         """A disruption is allowed; `counts`: it is one for others that the hour counts."""
@@ -227,7 +233,7 @@ class Services:
 
     def _accepted(self, event: JobAccepted) -> None:
         self.jobs[event.job_id] = Service(
-            event.kind == "batch",
+            event.kind,
             {*range(event.instances)},
             event.max_unavailable,
             event.sla,
@@ -250,7 +256,7 @@ class Services:
         job, change = self.jobs[event.job_id], instance_change(event)
         added, removed = {*change.added.tolist()}, {*change.removed.tolist()}
         job.instances = (job.instances - removed) | added
-        for instances in (job.unwanted, job.over, job.begun):
+        for instances in (job.unwanted, job.over, job.begun, job.away):
             instances.difference_update(removed | added)
         for each in sorted(job.surplus)[: event.adopted]:
             del job.surplus[each]
@@ -282,9 +288,11 @@ class Services:
                     if self.available.get(task, (0, 0))[0] == run:
                         del self.available[task]
             case RunsEnded():
-                states = ints(event.next).tolist() or [0] * len(runs_of(event))
-                for (task, run), state in zip(runs_of(event), states, strict=True):
-                    self._ended(task, run, state)
+                runs = runs_of(event)
+                none = [0] * len(runs)
+                columns = zip(runs, ints(event.next).tolist() or none, ints(event.why).tolist() or none, strict=True)
+                for (task, run), state, why in columns:
+                    self._ended(task, run, state, why)
             case DisruptionAsked():
                 self._asked(event, now)
             case DisruptionWithdrawn():
@@ -300,20 +308,22 @@ class Services:
             return
         if self.available.get(task, (0, 0))[0] < run:
             self.available[task] = run, now
-        if job.batch:
-            job.begun.add(task[1])
+        job.begun.add(task[1])
+        job.away.discard(task[1])
         if self.held.get(task, run) < run:
             del self.held[task]
 
-    def _ended(self, task: Task, run: int, state: int) -> None:
+    def _ended(self, task: Task, run: int, state: int, why: int) -> None:
         self.ended[task] = max(run, self.ended.get(task, 0))
         if self.available.get(task, (0, 0))[0] == run:
             del self.available[task]
         if task in self.asked and self.asked[task].run == run:
             del self.asked[task]
         job = self.jobs.get(task[0])
-        if job is not None and job.batch and state in ENDED_TASKS:
+        if job is not None and state in ENDED_TASKS:
             job.over.add(task[1])
+        if job is not None and job.kind == "daemon" and why in (RunCause.DRAIN, RunCause.EVICT):
+            job.away.add(task[1])
 
     def _asked(self, event: DisruptionAsked, now: int) -> None:
         runs = runs_of(event)

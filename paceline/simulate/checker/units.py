@@ -144,7 +144,9 @@ class Units:
             case JobPriorityChanged():
                 self.priority[event.job_id] = event.priority
             case JobSlaChanged() if event.job_id in self.jobs:
-                self.jobs[event.job_id] = replace(self.jobs[event.job_id], max_unavailable=event.max_unavailable)
+                self.jobs[event.job_id] = replace(
+                    self.jobs[event.job_id], max_unavailable=event.max_unavailable, sla=event.sla
+                )
             case GangsQueued():
                 self._reshape(event)
                 for each, keeps_admission in zip(ranges_of(event), ints(event.admitted).tolist(), strict=True):

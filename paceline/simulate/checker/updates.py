@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 
 from events.codes import RunCause
 from events.columns import ints
+from events.instance_changes import instance_change
 from events.job_ends import is_over
+from events.job_versions import wanted_spec
 from events.records.base import Event
+from events.records.jobs import JobReopenRequested, JobUpdateRequested
 from events.records.lifecycle import (
     ImagePrefetchOrdered,
+    InstancesChanged,
     InstancesReturned,
     InstancesTaken,
     JobAccepted,
@@ -22,13 +26,19 @@ from events.records.lifecycle import (
     UpdateProgressed,
     UpdateStarted,
 )
+from events.records.parts import SlaPolicy
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import runs_of
+from paceline.simulate.checker.services import Bounds
 
 
 @dataclass
 class _Job:
+    instances: int
     max_unavailable: int | None
+    sla: SlaPolicy | None
+    goal: int = 0
+    """The instances that it is to have by its update."""
     version: int = 1
     number: int = 0
     """The number of the update in progress; 0: none is."""
@@ -44,24 +54,40 @@ class _Job:
     least_version: dict[int, int] = field(default_factory=dict)
     """The least version of the runs of instances that an update took for good."""
 
+    def most_down(self) -> int | None:
+        """The most instances that its SLA lets be updated at a time; None: all."""
+        sla = self.sla or SlaPolicy()
+        bounds = Bounds(self.max_unavailable, sla.max_unavailable_percent, sla.min_available, sla.min_available_percent)
+        limit = bounds.limit(max(self.instances, self.goal))
+        return limit if limit is None or sla.replace != "before" else max(limit, sla.surge)
+
 
 class Updates:
     """Follows what lifecycle decides of updates."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
+        self._sizes: dict[int, int] = {}
+        """The instances of specifications, by offset."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of lifecycle. Raises `Violation`."""
+        for _, offset, event, _ in round_.inputs:
+            if isinstance(event, JobUpdateRequested | JobReopenRequested) and (spec := wanted_spec(event)) is not None:
+                self._sizes[offset] = spec.instances
         for event in round_.decisions:
             self._decided(event, round_)
 
     def _decided(self, event: Event, round_: Round) -> None:
         match event:
             case JobAccepted():
-                self._jobs[event.job_id] = _Job(event.max_unavailable)
+                self._jobs[event.job_id] = _Job(event.instances, event.max_unavailable, event.sla)
+            case InstancesChanged():
+                self._jobs[event.job_id].instances += len(instance_change(event).added)
+                self._jobs[event.job_id].instances -= len(instance_change(event).removed)
             case JobSlaChanged():
                 self._jobs[event.job_id].max_unavailable = event.max_unavailable
+                self._jobs[event.job_id].sla = event.sla
             case JobChanged() if is_over(event):
                 if self._jobs.pop(event.job_id).number:
                     raise Violation(f"{round_} ends {event.job_id} and not its update")
@@ -88,6 +114,7 @@ class Updates:
         job.version, job.number, job.batch = event.version, event.number, event.policy.batch
         job.creates, job.restarts = event.kind == "create", event.kind == "restart"
         job.pulls, job.flight, job.bad = False, set(), set()
+        job.goal = self._sizes.get(event.jobs_offset, 0)
 
     def _moved(
         self, event: InstancesTaken | InstancesReturned | UpdateProgressed | UpdateEnded, job: _Job, round_: Round
@@ -100,9 +127,7 @@ class Updates:
                 if not job.restarts:
                     job.least_version |= dict.fromkeys(_instances(event), job.version)
                 down = len(job.flight) + len(job.bad)
-                most = min(
-                    (each for each in (job.batch, not job.creates and job.max_unavailable) if each), default=down
-                )
+                most = min((each for each in (job.batch, not job.creates and job.most_down()) if each), default=down)
                 if down > most:
                     raise Violation(f"{round_} has {down} instances of {event.job_id} updated at a time, not {most}")
             case InstancesReturned():

@@ -25,7 +25,7 @@ def draw_maintenance(seed: int, acts: int, hosts: int = 8) -> Scenario:
     if draw.random() < 0.5:
         batch.append(_filler(draw, hosts))
     events = [event for service in services for event in _life(draw, service)]
-    events += [*_lost_hosts(draw, hosts, end), *_lost_machines(draw, end)]
+    events += [*_lost_hosts(draw, hosts, end), *_lost_machines(draw, end), *_drains(draw, hosts, end)]
     return Scenario.model_validate(
         {
             "name": f"maintenance-{seed}",
@@ -34,6 +34,7 @@ def draw_maintenance(seed: int, acts: int, hosts: int = 8) -> Scenario:
             "cell": {
                 "preemption_delay": draw.choice(["0s", "5s"]),
                 "host_lost_after": draw.choice(["1m", "5m"]),
+                "drain_force": draw.random() < 0.7,
                 "restart_backoff": "2s",
                 "restart_backoff_max": "10s",
             },
@@ -70,19 +71,34 @@ def _service(draw: random.Random, job_id: str, end: int) -> dict[str, Any]:
     job |= {"instances": instances, "strategy": draw.choice(["pack", "spread"]), "preemptible": draw.random() < 0.5}
     if draw.random() < 0.2:
         job["sim"] = {"durations": ["10h", "40s"], "exit_code": 1}
-    return job | {"sla": _sla(draw, instances)}
+    return job | {"sla": _sla(draw, instances, replaces=kind == "stateless")}
 
 
-def _sla(draw: random.Random, instances: int) -> dict[str, Any]:
-    """Nothing, or bounds of a service."""
+def _sla(draw: random.Random, instances: int, replaces: bool = False) -> dict[str, Any]:
+    """An SLA of a job, of which it may have none. `replaces`: it may have its instances replaced first."""
+    sla: dict[str, Any] = {}
     if draw.random() < 0.1:
-        return {}
-    return {"max_unavailable": draw.randrange(min(instances, 3) + 1)}
+        return sla
+    bound = draw.random()
+    if bound < 0.5:
+        sla["max_unavailable"] = draw.randrange(min(instances, 3) + 1)
+    elif bound < 0.75:
+        sla["max_unavailable"] = draw.choice(["10%", "34%", "100%"])
+    if bound > 0.4:
+        sla["min_available"] = draw.choice(["50%", "66%", "90%", max(0, instances - 1)])
+    if draw.random() < 0.3:
+        sla["min_healthy_time"] = draw.choice(["5s", "30s"])
+    if draw.random() < 0.2:
+        sla["max_disruptions_per_hour"] = draw.choice([2, "50%"])
+    if replaces and draw.random() < 0.3:
+        sla |= {"replace": "before", "surge": draw.randrange(1, 3), "replace_wait": draw.choice(["10s", "2m"])}
+    return sla
 
 
 def _batch(draw: random.Random, job_id: str, end: int) -> dict[str, Any]:
     instances = draw.choice([1, 3, 8])
     gang = instances if draw.random() < 0.2 and instances > 1 else 0
+    sla = _sla(draw, instances) if draw.random() < 0.3 else {}
     return {
         "at": f"{draw.randrange(end)}ms",
         "job_id": job_id,
@@ -93,6 +109,7 @@ def _batch(draw: random.Random, job_id: str, end: int) -> dict[str, Any]:
         "preemptible": draw.random() < 0.8,
         "gang": {"min": gang},
         "retries": {"max": draw.randrange(3)},
+        "sla": sla,
         "sim": {"duration": f"{draw.randrange(1000, 120_000)}ms", "exit_code": draw.choice([0, 0, 0, 1])},
     }
 
@@ -116,7 +133,7 @@ def _life(draw: random.Random, service: dict[str, Any]) -> Iterator[dict[str, An
             service = {name: value for name, value in service.items() if name != "at"} | {"command": [f"v{number}"]}
             if "instances" in service and draw.random() < 0.3:
                 service["instances"] = max(1, service["instances"] + draw.choice([-1, 2]))
-                service["sla"] = _sla(draw, service["instances"])
+                service["sla"] = _sla(draw, service["instances"], replaces=service["kind"] == "stateless")
             yield {"at": f"{at}ms", "update": service}
         else:
             yield {"at": f"{at}ms", "stop": job_id}
@@ -130,6 +147,24 @@ def _lost_hosts(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str,
         yield {"at": f"{at}ms", draw.choice(["silent", "silent", "fails"]): host_id}
         if draw.random() < 0.8:
             yield {"at": f"{at + draw.randrange(1, 120_000)}ms", "returns": host_id}
+
+
+def _drains(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, Any]]:
+    """Operators cordon hosts, empty some, one by one or a rack, and take most of them back."""
+    for _ in range(hosts // 2):
+        name = draw.choice([*_host_ids(hosts), *(f"r{number}" for number in range((hosts + 1) // 2))])
+        at = draw.randrange(end // 10, end)
+        drain: dict[str, Any] = {"host": name, "batch": draw.choice(["wait", "wait", "move"])}
+        if draw.random() < 0.6:
+            drain |= {"deadline": draw.choice(["20s", "2m"]), "escalate": draw.choice(["wait", "preempt", "force"])}
+            drain |= {"force_after": draw.choice(["0s", "1m"])} if drain["escalate"] == "force" else {}
+        elif draw.random() < 0.1:
+            drain["force"] = True
+        yield {"at": f"{at}ms", **({"cordon": name} if draw.random() < 0.2 else {"drain": drain})}
+        if draw.random() < 0.2:  # once more, in another way
+            yield {"at": f"{at + draw.randrange(60_000)}ms", "drain": {"host": name, "batch": "move"}}
+        if draw.random() < 0.8:
+            yield {"at": f"{at + draw.randrange(1, 300_000)}ms", "restore": name}
 
 
 def _lost_machines(draw: random.Random, end: int) -> Iterator[dict[str, Any]]:

@@ -2,19 +2,14 @@
 with delays between machines and a restart of each.
 """
 
-import os
-
 from paceline.simulate.scenario.random_maintenance import draw_maintenance
 from tests.helpers.drawn import seeds
 from tests.helpers.random_sharing import draw_delays
 from tests.paceline.simulate.sharing import play
 
 ACTS = 40
-SEEDS = int(os.environ.get("PACELINE_SEEDS", "60"))
-"""So many seeds the soak draws."""
-MANY_HOSTS = 50
 
 
-@seeds(SEEDS, 3)
+@seeds([2, 10], 1)
 def test_what_is_promised_of_maintenance_holds(seed: int) -> None:
     play(draw_maintenance(seed, ACTS), draw_delays(seed)).close()
