@@ -171,7 +171,7 @@ def _candidate(view: ClusterView, ask: _Ask, number: int, own_room: bool) -> Can
         own_room,
         value="" if spread is None else host_id if ask.over == HOST else row.attributes.get(ask.over, ""),
         value_tasks=-1 if spread is None else int(spread.counts[spread.groups[number]]),
-        with_devices=rank >= SPARED,
+        with_devices=rank >= SPARED and not view.hosts.constraints.is_leaving(number),
         unmet=rank % SPARED - IMAGE_WEIGHT * without + (int(rules.unmet()[number]) if rules is not None else 0),
         without_image=without,
     )

@@ -1,7 +1,7 @@
 """The hosts that meet what tasks ask of attributes and taints, and how well, kept for each set of conditions.
 
 The rank of a host for a set is one byte: `CLOSED`, or the sum of the weights of preferences that it doesn't meet, and
-`SPARED` more where it has devices that the set doesn't ask for. The least comes first.
+`SPARED` more where it has devices that the set doesn't ask for, or is to be emptied soon. The least comes first.
 """
 
 from collections.abc import Sequence
@@ -63,6 +63,7 @@ class Constraints:
         self._attributes = Attributes()
         self._taints = Attributes()
         self._devices = Attributes()
+        self._leaving: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._sets: dict[Request, ConditionSet] = {}
         self._changes: list[int] = []
         self._begin = 0
@@ -79,6 +80,20 @@ class Constraints:
             if len(self._changes) > LOG_MAX:
                 self._begin += len(self._changes)
                 self._changes.clear()
+
+    def leaves(self, host: int, is_leaving: bool) -> None:
+        """A host is to be emptied soon, or not any more: it is spared meanwhile."""
+        if len(self._leaving) <= host:
+            if not is_leaving:
+                return
+            self._leaving = np.resize(self._leaving, max(2 * host, 16))
+        if self._leaving[host] != is_leaving:
+            self._leaving[host] = is_leaving
+            self._changes.append(host)
+
+    def is_leaving(self, host: int) -> bool:
+        """Whether a host is to be emptied soon."""
+        return host < len(self._leaving) and bool(self._leaving[host])
 
     def cut(self, hosts: int) -> None:
         """The last hosts have gone, which had nothing any more; so many numbers are left."""
@@ -137,6 +152,11 @@ class Constraints:
         for name in self._devices.names:
             if name not in own.request.devices:
                 wished[(self._devices[name].numbers(hosts) > 0) & (wished < SPARED)] += SPARED
+        if len(self._leaving):
+            noted = hosts < len(self._leaving)
+            leaving = np.zeros(len(hosts), dtype=np.bool_)
+            leaving[noted] = self._leaving[hosts[noted]]
+            wished[leaving & (wished < SPARED)] += SPARED
         wished[unmet != MEETS] = CLOSED
         return unmet, wished.astype(np.uint8)
 

@@ -334,6 +334,7 @@ class Hosts:
         self.offers += 1
         self.phase[row.number] = Phase.LOST
         self.constraints.changed(row.number, {}, {}, {})
+        self.constraints.leaves(row.number, False)
         self.places.give_back(row.number)
         self.ports.cut(len(self.ids))
         self.constraints.cut(len(self.ids))

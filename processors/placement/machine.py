@@ -33,6 +33,8 @@ from events.records.hosts import (
     HostsLoaded,
     HostsResumeRequested,
     HostTaintRequested,
+    MaintenanceActionRequested,
+    MaintenanceRequested,
     MaintenanceWindowRemoved,
     MaintenanceWindowSet,
 )
@@ -64,6 +66,7 @@ from events.records.placement import (
     HostsReserved,
     HostTainted,
     HostTrusted,
+    MaintenanceChanged,
     MaintenanceWindowChanged,
     MatchingHostsChanged,
     PreemptionAsked,
@@ -75,6 +78,8 @@ from events.records.rounds import TimerPassed
 from processors.base import MachineBase
 from processors.placement.assignment import Assignment
 from processors.placement.avoidance import Avoidance
+from processors.placement.campaigns.campaigns import Campaigns
+from processors.placement.cluster_view import ClusterView
 from processors.placement.conversion import from_0_3
 from processors.placement.host_removal import HostRemovals
 from processors.placement.host_reports import HostReports
@@ -156,6 +161,10 @@ class Placement(MachineBase):
         self.surplus = Surplus(
             self.hosts, self.runs, self.sharing.plans, self.sharing.displaced, self._settings, self._input
         )
+        self.campaigns = Campaigns(
+            self.runs, self.hosts, self.stages, self._settings, self._input, self.windows, self._view
+        )
+        self._maintenance.resumed_in_campaign = self.campaigns.resumed
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._set_handlers(*self._of_hosts(), *self._of_runs())
@@ -163,16 +172,17 @@ class Placement(MachineBase):
 
     def _of_hosts(self) -> Sequence[Row]:
         """Handlers of records about hosts, and of what operators say."""
-        hosts, sharing = self.hosts, self.sharing
+        hosts, sharing, campaigns = self.hosts, self.sharing, self.campaigns
         return (
-            (HostConnected, hosts.connected),
-            (HostOffered, hosts.offered, self._matching.offered, self.slack.offered),
-            (HostSilent, hosts.silent),
-            (HostBack, hosts.back),
-            (HostReconciled, hosts.reconciled),
-            (HostLost, self._lost, sharing.lost),
+            (HostConnected, hosts.connected, campaigns.said_of_host),
+            (HostOffered, hosts.offered, self._matching.offered, self.slack.offered, campaigns.said_of_host),
+            (HostSilent, hosts.silent, campaigns.said_of_host),
+            (HostBack, hosts.back, campaigns.said_of_host),
+            (HostReconciled, hosts.reconciled, campaigns.said_of_host),
+            (HostLost, self._lost, sharing.lost, campaigns.said_of_host),
             (
                 HostRemoved,
+                campaigns.host_removed,
                 self._matching.host_removed,
                 self.runs.host_removed,
                 self._avoidance.host_removed,
@@ -181,8 +191,8 @@ class Placement(MachineBase):
                 sharing.removed,
             ),
             (HostSuspected, self._avoidance.suspected),
-            (HostAvoided, self._avoidance.avoided),
-            (HostTrusted, self._avoidance.trusted),
+            (HostAvoided, self._avoidance.avoided, campaigns.said_of_host),
+            (HostTrusted, self._avoidance.trusted, campaigns.said_of_host),
             (MatchingHostsChanged, self._matching.matching),
             (CapacityChanged, self._reports.capacity_said, self.slack.capacity_said),
             (HostsLoaded, self._loaded),
@@ -197,11 +207,14 @@ class Placement(MachineBase):
             (HostsDrainRequested, self._maintenance.drain_asked),
             (HostsCordonRequested, self._maintenance.cordon_asked),
             (HostsResumeRequested, self._maintenance.resume_asked),
+            (MaintenanceRequested, campaigns.rows.asked),
+            (MaintenanceActionRequested, campaigns.rows.action_asked),
+            (MaintenanceChanged, campaigns.changed),
             (MaintenanceWindowSet, self.windows.set_asked),
             (MaintenanceWindowRemoved, self.windows.removal_asked),
-            (MaintenanceWindowChanged, self.windows.changed),
-            (HostsAnswered, self._maintenance.answered, self.windows.answered),
-            (HostMaintenanceChanged, self.stages.changed, self.windows.host_changed, self._closed),
+            (MaintenanceWindowChanged, self.windows.changed, campaigns.window_changed),
+            (HostsAnswered, self._maintenance.answered, self.windows.answered, campaigns.rows.answered),
+            (HostMaintenanceChanged, self.stages.changed, self.windows.host_changed, self._closed, campaigns.staged),
             (HostTainted, hosts.taint, self._matching.tainted),
             (
                 HostAnswered,
@@ -218,9 +231,15 @@ class Placement(MachineBase):
         return (
             (JobAccepted, runs.accepted, self._matching.accepted),
             (JobPriorityChanged, runs.priority_changed),
-            (JobSlaChanged, runs.sla_changed),
+            (JobSlaChanged, runs.sla_changed, self.campaigns.job_changed),
             (JobChanged, runs.changed, self._matching.job_changed, sharing.job_changed),
-            (InstancesChanged, runs.instances_changed, self.slack.instances_changed, sharing.instances_changed),
+            (
+                InstancesChanged,
+                runs.instances_changed,
+                self.slack.instances_changed,
+                sharing.instances_changed,
+                self.campaigns.job_changed,
+            ),
             (GangsQueued, runs.queued),
             (GangsAdmitted, runs.admissions.admitted),
             (AdmissionsRanked, runs.admissions.ranked, sharing.settle),
@@ -271,6 +290,7 @@ class Placement(MachineBase):
             self._avoidance.asks,
             self._taints.asks,
             self._maintenance.asks,
+            *self.campaigns.tables,
             self.stages.table,
             self.windows.asks,
             self.windows.table,
@@ -296,6 +316,7 @@ class Placement(MachineBase):
         self.hosts.watch_shrunk()
         self.slack.restored()
         self.sharing.restored()
+        self.campaigns.restored()
         self.surplus.restored()
         self._quiet = False
 
@@ -305,6 +326,8 @@ class Placement(MachineBase):
             self._quiet = False
         if type(event) in CHANGES:
             self.cell.change("cell").last_by = self._input.cause
+            if self.campaigns.rows.going_on:
+                self.campaigns.stir(now)
 
     def _decide(self, this: Pass) -> list[Event]:
         """A unit of work is a host given up or removed, an operator answered, a task placed or returned, or a job
@@ -350,10 +373,13 @@ class Placement(MachineBase):
             out += self._removals.decide(now, busy, budget.left - len(out))
         out += [] if out else self._avoidance.decide(now, budget.left)
         out += [] if out else self._taints.decide(budget.left)
+        rows = self.campaigns.rows
         if not out and (self._maintenance.asks or self.stages.table):
             out += self._maintenance.decide(now, budget.left)
         if not out and (self.windows.asks or self.windows.table):
             out += self.windows.decide(now, budget.left)
+        if not out and (rows.asks or rows.going_on):
+            out += self.campaigns.decide(now, budget.left)
         budget.spend(len(out))
         return out
 
@@ -372,13 +398,19 @@ class Placement(MachineBase):
         return out + planned, looked_ms
 
     def _next_of_operators(self) -> int | None:
-        """When an operator is to be answered, a drain comes to its deadline, or a window opens or closes."""
+        """When an operator is to be answered, a drain comes to its deadline, a window opens or closes, or a step of a
+        campaign is over.
+        """
         avoidance, taints, maintenance, windows = self._avoidance, self._taints, self._maintenance, self.windows
-        if not (
-            avoidance.asks or taints.asks or maintenance.asks or self.stages.table or windows.asks or windows.table
-        ):
+        rows = self.campaigns.rows
+        asks = avoidance.asks or taints.asks or maintenance.asks or windows.asks or rows.asks
+        if not (asks or self.stages.table or windows.table or rows.going_on):
             return None
-        return earliest(avoidance.next_ask_ms(), taints.next_ask_ms(), maintenance.next_ms(), windows.next_ms())
+        of_operators = avoidance.next_ask_ms(), taints.next_ask_ms(), maintenance.next_ms()
+        return earliest(*of_operators, windows.next_ms(), rows.next_ms())
+
+    def _view(self) -> ClusterView:
+        return ClusterView(self.hosts, self.runs.shapes, kept_room(self.hosts, self.sharing.holds()))
 
     def _next_reservation(self) -> int | None:
         return self.sharing.reservations.next_ms(self.cell["cell"].passed_ms)
@@ -405,6 +437,8 @@ class Placement(MachineBase):
         self._liveness.passed(event, now)
         row = self.cell.change("cell")
         row.passed_ms = max(row.passed_ms, event.due_ms)
+        if self.campaigns.rows.going_on:
+            self.campaigns.rows.passed(event.due_ms)
 
     def _removed(self, event: HostRemoved, now: int) -> None:
         self.runs.homes.given_up(event.host_id)

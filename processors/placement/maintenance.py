@@ -82,8 +82,8 @@ class Maintenance:
         self._stages = stages
         self._settings = settings
         self._input = current
-        self.resumed_in_campaign: Callable[[str, StageRow], Goal] | None = None
-        """Returns the goal of a host that a campaign has, where an operator resumes it."""
+        self.resumed_in_campaign: Callable[[str, StageRow, int], Goal] | None = None
+        """Returns the goal of a host that a campaign has, where an operator resumes it at a time."""
 
     # What is said.
 
@@ -232,7 +232,7 @@ class Maintenance:
             if row.stage == Stage.UP:
                 goal = goal._replace(stage=Stage.CORDONED)
         elif row.in_campaign and self.resumed_in_campaign is not None:
-            goal = self.resumed_in_campaign(host_id, row)
+            goal = self.resumed_in_campaign(host_id, row, ask.at_ms)
         else:
             goal = Goal()
         return goal if goal != row.goal else None

@@ -6,6 +6,7 @@ import msgspec
 
 from events.codes import Code, Hearing
 from events.records.placement import HostAnswered
+from events.sla import Bounds
 from events.strategies import PACK
 from events.work_classes import precedence_of
 from processors.state.causes import CauseRow
@@ -154,6 +155,10 @@ class JobRow(msgspec.Struct, array_like=True):
     """The strategy of its pool when tasks of it were admitted last."""
     stays: bool = False
     """Whether its tasks stay on their hosts: it is stateful, or a daemon."""
+    bounds: Bounds | None = None
+    """The bounds of its SLA; None: it has none, or they aren't known."""
+    surge: int = 0
+    """So many are replaced before they leave; 0: none are."""
 
     @property
     def precedence(self) -> int:

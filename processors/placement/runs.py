@@ -18,6 +18,7 @@ Columns over all tasks in an `Arena`:
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from events.records.lifecycle import (
     RunsEnded,
 )
 from events.records.placement import HostRemoved, TasksPlaced
-from events.sla import has_sla
+from events.sla import Bounds, has_sla, replaces_first
 from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
 from processors.placement.homes import Homes
@@ -66,6 +67,16 @@ AT_ONCE = 1 << 16
 """So many runs are told to hosts at once when all are."""
 
 
+class Watch(Protocol):
+    """The one who is told of runs as they take places on hosts, or give them back (`sign` -1)."""
+
+    def held(self, slots: I64, numbers: I64, sign: int) -> None:
+        """Runs take places on hosts, or give them back."""
+
+    def timed(self, slots: I64, sign: int) -> None:
+        """Runs are available since then, or (-1) that isn't so any more."""
+
+
 class Runs:
     """Jobs, and the columns of their tasks. Keeps up what the runs hold of the hosts."""
 
@@ -84,6 +95,7 @@ class Runs:
         """Jobs of which a host couldn't start tasks."""
         self._hosts = hosts
         self._cell = cell
+        self.watch: Watch | None = None
 
     def restored(self) -> None:
         """Rebuilds what is derived, and what runs hold of the hosts; the arena is restored before."""
@@ -116,6 +128,7 @@ class Runs:
         shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
         if event.job_id in self.jobs or not shapes:
             return
+        sla = has_sla(event.max_unavailable, event.sla)
         cell = self._cell.change("cell")
         base = self.arena.take(event.instances, ended=event.first_run - 1) if event.instances else self.arena.take(1)
         self._at[base] = event.job_id
@@ -130,11 +143,13 @@ class Runs:
                 priority=event.priority,
                 preemptible=event.preemptible,
                 service=event.kind != "batch",
-                sla=has_sla(event.max_unavailable, event.sla),
+                sla=sla,
                 controller=event.controller,
                 daemon=event.kind == "daemon",
                 labels=dict(sorted(event.labels.items())),
                 stays=event.kind in ("stateful", "daemon"),
+                bounds=_bounds(event) if sla else None,
+                surge=_surge(event) if sla else 0,
             ),
         )
         self.index.add(event.job_id, row)
@@ -148,7 +163,8 @@ class Runs:
     def sla_changed(self, event: JobSlaChanged, now: int) -> None:
         """A job has an objective of availability, or none any more."""
         if event.job_id in self.jobs:
-            self.jobs.change(event.job_id).sla = has_sla(event.max_unavailable, event.sla)
+            row = self.jobs.change(event.job_id)
+            row.sla, row.bounds, row.surge = has_sla(event.max_unavailable, event.sla), _bounds(event), _surge(event)
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Runs wait for admission, or for a place where it is kept, some of them on one host alone; their tasks may ask
@@ -191,7 +207,11 @@ class Runs:
     def available(self, event: RunsAvailable, now: int) -> None:
         """Runs were reported to be running."""
         slots = self._running(event)
+        if self.watch is not None:
+            self.watch.timed(slots, -1)
         self.arena.set("available_s", slots, second(now))
+        if self.watch is not None:
+            self.watch.timed(slots, 1)
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """Runs must leave."""
@@ -361,6 +381,8 @@ class Runs:
         needs = np.array([self.shapes[number].need for number in shapes.tolist()], dtype=np.int64)
         host = self.arena["host"][slots].astype(np.int64) - 1
         self._hosts.hold(host, needs[index].T, sign)
+        if self.watch is not None:
+            self.watch.held(slots, host, sign)
         assert sign > 0 or self.homes.tasks or self._hosts.are_balanced(host), "amounts are used where nothing runs"
 
     def _release(self, slots: I64) -> None:
@@ -380,3 +402,11 @@ class Runs:
                 at += count
                 self.ports.put(slot, mine)
                 self._hosts.hold_ports(number, mine)
+
+
+def _bounds(event: JobAccepted | JobSlaChanged) -> Bounds | None:
+    return Bounds.of(event.max_unavailable, event.sla) if has_sla(event.max_unavailable, event.sla) else None
+
+
+def _surge(event: JobAccepted | JobSlaChanged) -> int:
+    return event.sla.surge if event.sla is not None and replaces_first(event.sla) else 0

@@ -1,0 +1,1 @@
+"""Campaigns of maintenance: in which order hosts are emptied, worked on, checked and taken back (decision 088)."""
