@@ -249,7 +249,7 @@ _NOW = (
     ReasonKind(Code.IN_VAIN, WAIT),
     ReasonKind(Code.WITHDRAWN),
     ReasonKind(Code.HOSTS_RESERVED, WAIT, "it goes on when enough tasks on these hosts have ended",
-               "{tasks} wait{s} for hosts that are drained for {it}", waits=EITHER),
+               "{tasks} wait{s} for hosts that are reserved for {it}", waits=EITHER),
     ReasonKind(Code.HELD_FOR_OTHERS, WAIT, _PLACE, "{tasks} wait{s}: what is free on hosts is kept for others",
                waits=HOST),
     ReasonKind(Code.HOSTS_SUSPECTED, OPERATOR,

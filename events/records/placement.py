@@ -591,7 +591,7 @@ class HostsAnswered(Event, frozen=True, kw_only=True):
 
 
 class HostsReserved(Event, frozen=True, kw_only=True):
-    """Hosts are drained for a gang that is entitled and found no place; said again when what is kept there changes."""
+    """Hosts are reserved for a gang that is entitled and found no place; said again when what is kept there changes."""
 
     topic: ClassVar[str] = "paceline.placement"
 

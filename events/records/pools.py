@@ -48,10 +48,10 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """How long entitled work is without a place before others leave for it; a pool may have its own."""
 
     reserve_after_ms: int | None = None
-    """How long entitled work is without a place before hosts are drained for it."""
+    """How long entitled work is without a place before hosts are reserved for it."""
 
     reserve_for_ms: int | None = None
-    """How long hosts are drained for a gang before that is in vain."""
+    """How long hosts are kept for a gang before that is in vain."""
 
     hold_for_ms: int | None = None
     """How long what others left is kept for the gang they left for."""

@@ -171,7 +171,7 @@ class Assignment:
         """The ways in which tasks that are placed one by one come to a host, in their order. Each returns the tasks for
         which it has neither a place nor a reason, and these go the next way.
 
-        1. The room that is kept for a unit: others have left for it, or been drained, and nobody else may use it.
+        1. The room that is kept for a unit: others have left for it, or it was reserved, and nobody else may use it.
         2. The home of a task whose run ended to go on: it is kept too, for two minutes, and tasks with a home take
            nothing of what is free, so they go before all who do.
         3. The one host that a task is bound to: it has no other, and those who have a choice would take its room.
@@ -180,7 +180,7 @@ class Assignment:
 
         Who has found none waits, and if it is entitled others may be preempted: those of pools that hold too much,
         then who can be moved, then who is cleared away (`room/search.WAYS`). Where nobody may be preempted, hosts are
-        drained for it (`room/drains.py`), as that costs nobody work and takes longest.
+        reserved for it (`room/reserved_hosts.py`), as that costs nobody work and takes longest.
         """
         ways: list[Way] = []
         if job_id in self._own_jobs:

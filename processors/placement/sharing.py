@@ -19,11 +19,11 @@ from events.records.rounds import TimerPassed
 from processors.placement.assignment import Assignment
 from processors.placement.hosts import Hosts
 from processors.placement.rights import Rights
-from processors.placement.room.drains import Drains, said
 from processors.placement.room.kept import Holding, Holds, KeptRoom
 from processors.placement.room.planner import Planner, Seen
 from processors.placement.room.plans import REASON, Plans
 from processors.placement.room.reservations import Reservations
+from processors.placement.room.reserved_hosts import ReservedHosts, said
 from processors.placement.room.table import RoomTable, Task
 from processors.placement.room.victims import Victims
 from processors.placement.runs import Runs
@@ -117,10 +117,10 @@ class Sharing:
         seen = Seen(self._runs, self._hosts, assignment.view, holds, room, victims, now)
         planner = Planner(seen, self.rights, self.plans, budget)
         out: list[Event] = [*planner.asks()]
-        drains = Drains(seen, self.reservations, self.plans, budget)
-        out += drains.kept(last_by)
+        reserved = ReservedHosts(seen, self.reservations, self.plans, budget)
+        out += reserved.kept(last_by)
         if not out and not budget.cut:
-            new = drains.new(assignment, settings.reserve_for_ms, last_by)
+            new = reserved.new(assignment, settings.reserve_for_ms, last_by)
             out += [new] if new else []
         return out, planner.tried_ms
 

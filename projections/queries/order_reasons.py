@@ -82,11 +82,11 @@ def _spared(spared: dict[str, int]) -> str:
 
 
 def of_reservation(row: ReservationRow, need: Amounts, kinds: Kinds, becomes: str) -> Reason:
-    """Hosts that are drained for a gang. `need`: that of a task; `becomes`: what becomes of it by itself."""
+    """Hosts that are reserved for a gang. `need`: that of a task; `becomes`: what becomes of it by itself."""
     hosts: list[str] = msgspec.json.decode(row.host_ids)
     named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
     one = len(hosts) == 1
-    text = f"{'host' if one else 'hosts'} {named} {'is' if one else 'are'} drained for {count_tasks(row.count)}"
+    text = f"{'host' if one else 'hosts'} {named} {'is' if one else 'are'} reserved for {count_tasks(row.count)}"
     kept = amounts_in(row.kept)
     lacks = {name: max(0, row.count * each - kept.get(name, 0)) for name, each in need.items()}
     lacks = {name: each for name, each in lacks.items() if name not in kinds.licences}

@@ -1,4 +1,4 @@
-"""Hosts that are drained for gangs of a pool."""
+"""Hosts that are reserved for gangs of a pool."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from projections.views.sharing_rows import ReservationRow
 
 
 class Reservation(NamedTuple):
-    """Hosts that are drained for a gang of a job: its first instance and size, and the number of hosts."""
+    """Hosts that are reserved for a gang of a job: its first instance and size, and the number of hosts."""
 
     job_id: str
     first: int

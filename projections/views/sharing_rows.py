@@ -83,7 +83,7 @@ class VictimsRow(msgspec.Struct):
 
 
 class ReservationRow(msgspec.Struct):
-    """Hosts that are drained for a gang. Lists and maps are JSON."""
+    """Hosts that are reserved for a gang. Lists and maps are JSON."""
 
     job_id: str
     first: int

@@ -1,4 +1,4 @@
-"""Room on hosts that is kept for units: where others leave for one, and where hosts are drained for one.
+"""Room on hosts that is kept for units: where others leave for one, and where hosts are reserved for one.
 
 What is held for a unit is the need of its tasks where they are to be. Of what is free there each unit has its part,
 those admitted first before the others; the rest anybody may use.

@@ -1,4 +1,4 @@
-"""Hosts reserved for a unit that is entitled and has found no place for some time: they are drained for it.
+"""Hosts reserved for a unit that is entitled and has found no place for some time: what ends there is kept for it.
 
 A reservation is complete: when the batch work on its hosts has left, the whole unit fits there. Services stay. There is
 one at a time, or several on up to a tenth of the hosts; a host is in one only, so no two units ever hold halves. After

@@ -1,6 +1,6 @@
 """The table of room that is kept on hosts for units that wait: one row a unit, with its reason and its end.
 
-Two reasons there are: others leave for it by a plan (WAITING_FOR_PREEMPTION, `plans.py`), or hosts are drained for it
+Two reasons there are: others leave for it by a plan (WAITING_FOR_PREEMPTION, `plans.py`), or hosts are reserved for it
 (HOSTS_RESERVED, `reservations.py`). What is kept so is told by `kept.py` alone, and whoever places tasks asks that; so
 another reason is another `reason` in these rows. The home of a task whose run ended to go on is no row: it is held by
 two columns of the task (`homes.py`), as used room, for thousands at once.

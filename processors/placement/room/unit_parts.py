@@ -31,7 +31,7 @@ def planned(view: ClusterView, shape: ShapeView, size: int, own: OwnRoom | None)
 def ruled(
     view: ClusterView, job_id: str, parts: Sequence[tuple[ShapeView, int]], planned: Sequence[Part], clears: bool
 ) -> list[Part] | None:
-    """Parts of a unit for which others leave (`clears`) or hosts are drained, where its rules allow one task more,
+    """Parts of a unit for which others leave (`clears`) or hosts are reserved, where its rules allow one task more,
     or would if those left who are in the way; None: it goes by no rules. Several tasks may only share a group and a
     limit for each host, and nothing else that depends on where the others are: for more than that there is no plan.
     """

@@ -1,4 +1,4 @@
-"""A unit that is entitled and finds no place has hosts drained for it: all that it needs, or none."""
+"""A unit that is entitled and finds no place has hosts reserved for it: all that it needs, or none."""
 
 from itertools import pairwise
 
@@ -55,7 +55,7 @@ def test_the_tasks_beside_one_for_which_hosts_are_drained_still_find_no_host(wor
     said = world.later(AFTER_MS + 1000)
     event = reserved(said)
     kept = event.count
-    assert kept < 3, "one has a host drained for it, the others wait as before"
+    assert kept < 3, "one has a host reserved for it, the others wait as before"
     assert not of(said, GangsUnplaced), "their reason is what it was"
     assert [told.code for told in of(world.said, GangsUnplaced) if told.job_id == "big"] == [Code.NO_HOST_FITS]
 

@@ -349,7 +349,7 @@ class Entitlement(History):
         self.world.fact(PoolDefined(path="/a", command_id=command, reservation=self.reserved, limit={"cpu": most}))
 
     def do_reserve(self) -> None:
-        """Hosts are drained for a unit, or not any more."""
+        """Hosts are reserved for a unit, or not any more."""
         for job_id, at, run, gang in self.some(self.runs("due_s"), 2):
             unit = {"job_id": job_id, "first": 0 if gang else at, "count": gang or 1, "run": run}
             state = self.draw.choice([Code.RESERVED, Code.RESERVED, Code.IN_VAIN, Code.PLACED])

@@ -625,7 +625,7 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     reserved = {**unit, "host_ids": ("h1", "h2"), "tasks": pack_ints([1, 1]), "until_ms": contest.cell.ms + 600_000}
     contest.cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 500}, state="RESERVED"))
     assert told(contest, "w")[2] == (
-        "hosts h1, h2 are drained for 1 task, 0.5 cpu kept there so far, short of 0.5 cpu, 512MiB memory; "
+        "hosts h1, h2 are reserved for 1 task, 0.5 cpu kept there so far, short of 0.5 cpu, 512MiB memory; "
         "given up at 2023-11-14T22:23:20.000Z; "
         "entitled since 2023-11-14T22:13:20.000Z; preemption is allowed from 2023-11-14T22:15:20.000Z on; "
         "it goes on when enough tasks on these hosts have ended"
@@ -688,7 +688,7 @@ def test_tasks_beside_one_for_which_hosts_are_drained_keep_their_reason(waiting)
     told_of = [(each["code"], each["message"].split(";")[0]) for each in why(waiting)["reasons"]]
     assert sorted(told_of) == [
         ("HOSTS_RESERVED",
-         "host h1 is drained for 1 task, 64MiB memory kept there so far, short of 1 cpu, 448MiB memory"),
+         "host h1 is reserved for 1 task, 64MiB memory kept there so far, short of 1 cpu, 448MiB memory"),
         ("NO_HOST_FITS", "1 task finds no room on any host now"),
     ]  # fmt: skip
 

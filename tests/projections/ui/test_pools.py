@@ -244,7 +244,7 @@ def test_hosts_that_are_drained_for_a_gang_are_named_with_its_pool(tmp_path: Pat
     reserved = {**unit, "host_ids": ("h1", "h2"), "tasks": pack_ints([1, 1]), "until_ms": api.cell.ms + 9}
     api.cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 500}, state="RESERVED"))
     with site(api.cell.log, tmp_path / "again") as shown:
-        assert "2 hosts are drained for 2 tasks" in shown.page("/pools/p")
+        assert "2 hosts are reserved for 2 tasks" in shown.page("/pools/p")
     api.close()
 
 

@@ -1,4 +1,4 @@
-"""The hosts that are drained for a unit, a complete set with the least work to leave, and the amounts to keep there.
+"""The hosts that are reserved for a unit, a complete set with the least work to leave, and the amounts to keep there.
 
 One decision, on what is free when all who have places are there.
 """
@@ -30,7 +30,7 @@ TRIES_MAX = 8
 """For so many units hosts are looked for in one decision."""
 
 
-class Drains:
+class ReservedHosts:
     """Changes nothing."""
 
     def __init__(self, seen: Seen, reservations: Reservations, plans: Plans, budget: Budget) -> None:
@@ -92,7 +92,7 @@ class Drains:
         return None
 
     def _row(self, task: Task, unplaced: Unplaced, until_ms: int) -> RoomRow | None:
-        """A complete set of hosts for a unit, least to drain first; None: there is none."""
+        """A complete set of hosts for a unit, least to leave first; None: there is none."""
         seen = self._seen
         physical = seen.view.free + seen.view.kept
         ground = Ground(
@@ -106,7 +106,7 @@ class Drains:
         blocked = self._reservations.blocked(seen.now)
         blocked[seen.holds.hosts] = True  # or an older unit would have what others leave for a younger one
         of_groups = by_group(parts, ground.free, lambda: ground.leaves)
-        places = next(filter(None, (drain(ground, each, blocked) for each in of_groups)), None)
+        places = next(filter(None, (complete_set(ground, each, blocked) for each in of_groups)), None)
         if places is None:
             return None
         need = np.zeros_like(physical)
@@ -161,7 +161,7 @@ class Ground(NamedTuple):
     weight: Weights
 
 
-def drain(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[tuple[int, int, int]] | None:
+def complete_set(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[tuple[int, int, int]] | None:
     """Host, index of the part and tasks, so that all parts of a unit fit when batch work has left these hosts; None:
     there aren't enough. Where least has to leave that isn't preemptible, then where least has to leave.
     """
