@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from events.codes import Stage, TaskState
-from events.columns import I32, I64, distinct
+from events.columns import I64, distinct
 from events.records.parts import Cause
 from events.records.placement import HostMaintenanceChanged
 from processors.lifecycle.causes import EndCause
@@ -37,13 +37,23 @@ _KINDS = {"stateless": _STATELESS, "batch": _BATCH}
 
 
 class HostStages:
-    """Notes the stages, and causes of runs. `preemptible`: whether preemption may end the tasks of a job."""
+    """Notes the stages, and causes of runs. `preemptible`: whether preemption may end the tasks of a job; `changed` is
+    called with the number of a host that has another stage, the tasks that have runs there, and the time.
+    """
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, hosts: Hosts, preemptible: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        jobs: Jobs,
+        hosts: Hosts,
+        preemptible: Callable[[str], bool],
+        changed: Callable[[int, I64, int], None],
+    ) -> None:
         self._tasks = tasks
         self._jobs = jobs
         self._hosts = hosts
         self._preemptible = preemptible
+        self._changed = changed
         self._stages: dict[int, int] = {}
         """The stages of hosts that drain, by number."""
         self._others: dict[int, int] = {}
@@ -52,6 +62,9 @@ class HostStages:
     def restored(self) -> None:
         """Finds again what is derived."""
         rows = self._hosts.table.values()
+        for row in rows:
+            if row.stage:
+                self._tasks.stage_is(row.number, row.stage)
         self._stages = {row.number: row.stage for row in rows if row.stage in DRAINS}
         self._others = {number: self._count(self._on(number)) for number in self._stages}
 
@@ -63,10 +76,11 @@ class HostStages:
             number = self._hosts.number(host_id, 0)
             row = self._hosts.table.change(host_id)
             row.stage, row.stage_by = stage, self._tasks.input.cause
-            self._set(number, stage)
+            self._set(number, stage, now)
 
     def host_removed(self, number: int) -> None:
         """A host is forgotten, and its number free; nothing is there."""
+        self._tasks.stage_is(number, Stage.UP)
         self._stages.pop(number, None)
         self._others.pop(number, None)
 
@@ -122,9 +136,11 @@ class HostStages:
         hosts = arena["host"][self._jobs.gangs.with_members(np.array([slot]))].tolist()
         return min((number for number in hosts if number in self._stages), default=0)
 
-    def _set(self, number: int, stage: int) -> None:
+    def _set(self, number: int, stage: int, now: int) -> None:
         """A host has a stage: whoever runs there is to leave or not."""
         there = self._on(number)
+        self._tasks.stage_is(number, stage)
+        self._changed(number, there, now)
         if stage in DRAINS:
             self._stages[number] = stage
             self._others[number] = self._count(there)
@@ -177,12 +193,12 @@ class HostStages:
         """True for tasks that are to be ended, whatever budgets say, and for such as leave as budgets let them."""
         arena = self._tasks.arena
         hosts, kind, state = arena["host"][slots], self._kinds(slots), arena["state"][slots]
-        stage = self._of(hosts, self._stages)
+        stage = self._tasks.stages(hosts)
         forced = stage == Stage.FORCING
         leaves = among(stage, DRAINS) & (kind == _STATELESS)
         leaves |= among(stage, _MOVES_BATCH) & (kind == _BATCH)
         unbound = (state == PLACED) & (arena["pin"][slots] <= 0)
-        last = self._of(hosts, self._others) == 0
+        last = np.array([self._others.get(number, 0) == 0 for number in hosts.tolist()])
         leaves |= among(stage, DRAINS) & (kind == _BOUND) & (unbound | (last & (state != PLACED)))
         gang = arena["traits"][slots] & Trait.GANG != 0
         if gang.any():
@@ -190,7 +206,3 @@ class HostStages:
             forced |= gang & np.isin(owners, owners[gang & forced])
             leaves |= gang & np.isin(owners, owners[gang & leaves])
         return forced, leaves
-
-    @staticmethod
-    def _of(hosts: I32, values: dict[int, int]) -> I64:
-        return np.array([values.get(number, 0) for number in hosts.tolist()], dtype=np.int64)

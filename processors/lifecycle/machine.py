@@ -126,7 +126,9 @@ class Lifecycle(MachineBase):
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
         verdicts = Verdicts(self.tasks, self._runs, self.hosts.number_of, allowed, deferred)
-        self._stages = HostStages(self.tasks, self._jobs, self.hosts, self.updates.preemptible)
+        self._stages = HostStages(
+            self.tasks, self._jobs, self.hosts, self.updates.preemptible, self.updates.host_changed
+        )
         self.goals = Goals(self.tasks, self._jobs, self._stateful, self.updates)
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
@@ -134,7 +136,7 @@ class Lifecycle(MachineBase):
         self._canaries = Canaries(self.updates, self.tasks, self._jobs)
         self.failures = Failures(self.tasks, self._jobs, self.hosts, lambda: self.settings, self._canaries.proof_ms)
         self.suspects = Suspects(self.tasks, self._jobs, self.hosts, self.pools)
-        self._hearing = HostHearing(self.tasks, self.hosts, self.updates.hearing_changed)
+        self._hearing = HostHearing(self.tasks, self.hosts, self.updates.host_changed)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from events.arrays.runs_by_host import RunsByHost
 from events.bounds import INT_MAX
-from events.codes import Counts, RunReport, TaskState
+from events.codes import Counts, RunReport, Stage, TaskState
 from events.columns import I32, I64, distinct
 from processors.lifecycle.asks import ASKED_FOR, PLANNED
 from processors.lifecycle.lookups import Mask, among
@@ -83,6 +83,8 @@ class Tasks:
         self._heard: I64 = np.zeros(1, dtype=np.int64)
         """By number of the host, since when it is heard again; HELD while it is silent or lost, 0: it always was."""
         self._lost: Mask = np.zeros(1, dtype=np.bool_)
+        self._stages: I64 = np.zeros(1, dtype=np.int64)
+        """By number of the host the stage of its maintenance."""
         self.by_host = RunsByHost(lambda slots: self.arena["host"][slots] - 1)
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)
@@ -105,6 +107,7 @@ class Tasks:
     def hosts_restored(self) -> None:
         """All hosts are heard, unless `host_is` says something else."""
         self._heard, self._lost = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+        self._stages = np.zeros(1, dtype=np.int64)
 
     def host_is(self, number: int, since_s: int, lost: bool) -> None:
         """The host of a number is heard since that second, 0: as ever, HELD: it is silent; it may be lost besides.
@@ -127,6 +130,17 @@ class Tasks:
         """
         since_s: I64 = np.where(hosts < len(self._heard), self._heard.take(hosts, mode="clip"), 0)
         return since_s
+
+    def stage_is(self, number: int, stage: int) -> None:
+        """The host of a number has a stage of maintenance."""
+        if number >= len(self._stages):
+            self._stages = np.concatenate([self._stages, np.zeros(number, dtype=np.int64)])
+        self._stages[number] = stage
+
+    def stages(self, hosts: I64 | I32) -> I64:
+        """The stages of hosts, by their numbers; of what has no host UP."""
+        stages: I64 = np.where(hosts < len(self._stages), self._stages.take(hosts, mode="clip"), Stage.UP)
+        return stages
 
     def is_lost(self, hosts: I64 | I32) -> Mask:
         """True for hosts that are lost, by their numbers."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from events.codes import ENDED_TASKS, Code, TaskState, UpdateState
-from events.columns import I64, distinct
+from events.codes import ENDED_TASKS, Code, Stage, TaskState, UpdateState
+from events.columns import I32, I64, distinct
 from events.job_ends import is_over
 from events.quantities import write_ms
 from events.records.base import Event
@@ -46,6 +46,8 @@ from processors.lifecycle.updates.window import UP, Pending, most_down, next_ins
 from processors.state.causes import recorded
 
 ROLL_BACK = "roll_back"
+AWAY = (Stage.DRAINED, Stage.CHECKING)
+"""Stages of hosts on which nothing is started."""
 
 
 class Failure(NamedTuple):
@@ -148,13 +150,17 @@ class UpdateDecisions:
             after = np.where((after == Step.DONE) & ~(up | still), Step.FLIGHT, after)
         after = np.where(among(step, TAKEN), after, step)
         to_run = among(step, (Step.PENDING, Step.FLIGHT)) & (goal == Goal.RUN) & (at < self._updates.bound(job_id))
-        after = np.where(to_run & among(state, WAITING) & self._tasks.is_lost(pin), Step.LEFT, after)
+        after = np.where(to_run & among(state, WAITING) & self._are_away(pin), Step.LEFT, after)
         stays = over & (at < self._updates.bound(job_id))
         after = np.where(stays & (goal == Goal.STOP) & (step == Step.PENDING), Step.DONE, after)
         after = np.where(stays & (goal == Goal.REMOVE) & (step != Step.DONE), Step.NONE, after)
         differs = again | (after != step)
         self._updates.moved[job_id] = [at[differs]] if differs.any() else []
         return at[differs], after[differs]
+
+    def _are_away(self, hosts: I32) -> Mask:
+        """True for hosts that are lost, or that maintenance has taken: what is bound to one gives its place back."""
+        return self._tasks.is_lost(hosts) | among(self._tasks.stages(hosts), AWAY)
 
     def again(self, job_id: str, update: UpdateRow, instances: I64, cause: Cause) -> tuple[Event, ...]:
         """That an update is to take instances once more: such of these as are to run and aren't being started."""

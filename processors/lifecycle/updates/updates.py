@@ -163,8 +163,10 @@ class Updates:
         """Sla defers the disruption of these runs."""
         self._moved(slots)
 
-    def hearing_changed(self, host: int, slots: I64, now: int) -> None:
-        """A host is heard again, silent or lost: `slots` have runs there, others may be bound to it."""
+    def host_changed(self, host: int, slots: I64, now: int) -> None:
+        """A host is heard again, silent or lost, or in another stage of maintenance: `slots` have runs there, others may be
+        bound to it.
+        """
         self._moved(slots)
         for job_id in self.table:
             if self._jobs.table[job_id].kind == "stateless":

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from events.codes import TaskState
+from events.codes import Stage, TaskState
 from events.columns import I64
 from events.sla import has_sla
 from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
@@ -103,10 +103,13 @@ class Waits:
         return waiting
 
     def _lack_a_place(self, job_id: str, instances: I64) -> Mask:
-        """True for instances that wait for a place alone; so do those that are bound to a host that isn't heard."""
+        """True for instances that wait for a place alone, and not for a host, silent or in maintenance, that they are
+        bound to.
+        """
         waits: Mask = self._updates.column(job_id, "state")[instances] == TaskState.QUEUED
         waits &= self._updates.column(job_id, "ready")[instances] > 0
-        waits &= self._tasks.heard_since(self._updates.column(job_id, "pin")[instances]) < HELD
+        pin = self._updates.column(job_id, "pin")[instances]
+        waits &= (self._tasks.heard_since(pin) < HELD) & (self._tasks.stages(pin) <= Stage.CORDONED)
         return waits
 
     def take_all(self, job_id: str, update: UpdateRow, version: VersionRow) -> int:

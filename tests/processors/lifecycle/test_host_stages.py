@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from events.codec import encode
 from events.codes import Code, Outcome, RunCause, RunReport, Stage, TaskState
 from events.columns import ints
+from events.records.base import Event
+from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
@@ -14,7 +17,11 @@ from events.records.lifecycle import (
     RunsEnded,
     RunsOrdered,
     RunsStopping,
+    UpdateEnded,
+    UpdateProgressed,
 )
+from events.records.parts import UpdatePolicy
+from processors.lifecycle.updates.steps import Step
 from tests.helpers.machines import START_MS, Run, kinds, one, ranges_of, runs_of
 from tests.processors.lifecycle.harness import World, allowed, deferred
 
@@ -322,3 +329,45 @@ def test_a_verdict_on_a_run_that_has_died_is_void(world: World) -> None:
     world.stage(Stage.DRAINING)
     world.report(RunReport.VANISHED, WEB[0])
     assert world.peer("sla", allowed(WEB[0])) == []
+
+
+# Updates.
+
+
+def update(world: World, job_id: str, **spec: Any) -> list[Event]:
+    wanted = encode(JobSubmitted(job_id=job_id, pool="/p", **spec))
+    asked = JobUpdateRequested(job_id=job_id, command_id=world.command_id(), expected_version=0, spec=wanted)
+    return world.fact("paceline.jobs", asked)
+
+
+@pytest.mark.parametrize("drained_first", [True, False])
+def test_an_instance_whose_host_is_drained_holds_up_no_update_of_the_others(drained_first: bool) -> None:
+    world, spec = World(), {**STATEFUL, "instances": 2, "update": UpdatePolicy(batch=1, healthy_ms=0)}
+    first, second = [("db", instance, 1) for instance in range(2)]
+    world.submit("db", command=("true",), **spec)
+    up(world, first)
+    up(world, second, host="h2")
+    if drained_first:
+        drain(world, first)
+        world.stage(Stage.DRAINED)
+        said = update(world, "db", command=("false",), **spec)
+    else:
+        update(world, "db", command=("false",), **spec)  # it takes the first, which was told to stop
+        world.stage(Stage.DRAINING)
+        world.report(RunReport.STOPPED, first)
+        said = world.stage(Stage.DRAINED)
+    progressed = one(said, UpdateProgressed)
+    assert (progressed.first_array.tolist(), progressed.step_array.tolist()) == ([0], [Step.LEFT])
+    assert runs_of(one(said, RunsStopping)) == [second]
+    world.report(RunReport.STOPPED, second)
+    world.place(("db", 1, 2), host="h2")
+    ended = one(world.report(RunReport.STARTED, ("db", 1, 2)), UpdateEnded)
+    assert ended.state == "SUCCEEDED"
+    world.stage(Stage.UP)
+    assert one(world.place(("db", 0, 2)), RunsOrdered).version_array.tolist() == [2], "it has come to the target"
+
+
+def drain(world: World, *runs: Run, host: str = "h1") -> None:
+    """These runs leave a host."""
+    assert runs_of(one(world.stage(Stage.DRAINING, host=host), RunsStopping)) == [*runs]
+    world.report(RunReport.STOPPED, *runs)
