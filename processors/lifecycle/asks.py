@@ -1,7 +1,7 @@
 """Asks sla for a run by its cause, and says what leaves with it, whole or not at all.
 
 It follows from the causes of the run and from what it is bound to. The column `asked` has what sla was asked last: what
-is asked for another cause by now is withdrawn after its verdict, and asked once more.
+is asked for another cause by now is withdrawn after its verdict, and asked once more (decision 092).
 """
 
 from typing import Any

@@ -3,12 +3,10 @@
 Runs leave a host that drains: those of stateless jobs at once, batch tasks from DRAINING_BATCH on, if preemption may
 end them; what is bound to the host goes when nothing else is left there, all of it together. A gang leaves as soon as
 one member has to. At FORCING all that is left is ended. What a stage caused is withdrawn when it no longer holds, but
-for stops that were ordered.
+for stops that were ordered (decision 093).
 
 A row of a host has its stage; the rest is derived from the columns, for hosts that drain alone.
 """
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -24,6 +22,7 @@ from processors.lifecycle.rows import JobRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.updates import Updates
 from processors.state.causes import recorded
 
 DRAINS = (Stage.DRAINING, Stage.DRAINING_BATCH, Stage.FORCING, Stage.DRAINED)
@@ -37,23 +36,13 @@ _KINDS = {"stateless": _STATELESS, "batch": _BATCH}
 
 
 class HostStages:
-    """Notes the stages, and causes of runs. `preemptible`: whether preemption may end the tasks of a job; `changed` is
-    called with the number of a host that has another stage, the tasks that have runs there, and the time.
-    """
+    """Notes the stages, and causes of runs."""
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        jobs: Jobs,
-        hosts: Hosts,
-        preemptible: Callable[[str], bool],
-        changed: Callable[[int, I64, int], None],
-    ) -> None:
+    def __init__(self, tasks: Tasks, jobs: Jobs, hosts: Hosts, updates: Updates) -> None:
         self._tasks = tasks
         self._jobs = jobs
         self._hosts = hosts
-        self._preemptible = preemptible
-        self._changed = changed
+        self._updates = updates
         self._stages: dict[int, int] = {}
         """The stages of hosts that drain, by number."""
         self._others: dict[int, int] = {}
@@ -140,7 +129,7 @@ class HostStages:
         """A host has a stage: whoever runs there is to leave or not."""
         there = self._on(number)
         self._tasks.stage_is(number, stage)
-        self._changed(number, there, now)
+        self._updates.host_changed(number, there, now)
         if stage in DRAINS:
             self._stages[number] = stage
             self._others[number] = self._count(there)
@@ -168,7 +157,7 @@ class HostStages:
 
     def _kind(self, row: JobRow) -> int:
         kind = _KINDS.get(row.kind, _BOUND)
-        firm = row.preempt_fails or not self._preemptible(self._jobs.at[row.base])
+        firm = row.preempt_fails or not self._updates.preemptible(self._jobs.at[row.base])
         return _FIRM if kind == _BATCH and firm else kind
 
     def _review(self, slots: I64) -> None:

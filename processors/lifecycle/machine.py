@@ -126,9 +126,7 @@ class Lifecycle(MachineBase):
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
         verdicts = Verdicts(self.tasks, self._runs, self.hosts.number_of, allowed, deferred)
-        self._stages = HostStages(
-            self.tasks, self._jobs, self.hosts, self.updates.preemptible, self.updates.host_changed
-        )
+        self._stages = HostStages(self.tasks, self._jobs, self.hosts, self.updates)
         self.goals = Goals(self.tasks, self._jobs, self._stateful, self.updates)
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)

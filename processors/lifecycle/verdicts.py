@@ -99,6 +99,8 @@ class Verdicts:
                 hear(counts)
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:
+        if event.again:  # the ask has its verdict already, or was withdrawn since: then it is none on the next ask
+            return
         counts = self._tasks.record_verdict(TaskEvent.DEFERRED, self._runs.of(event))
         for hear in self._hear_deferred:
             hear(counts)

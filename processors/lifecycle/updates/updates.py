@@ -164,8 +164,8 @@ class Updates:
         self._moved(slots)
 
     def host_changed(self, host: int, slots: I64, now: int) -> None:
-        """A host is heard again, silent or lost, or in another stage of maintenance: `slots` have runs there, others may be
-        bound to it.
+        """A host is heard again, silent, lost, or in another stage of maintenance: `slots` have runs there, others may
+        be bound to it.
         """
         self._moved(slots)
         for job_id in self.table:

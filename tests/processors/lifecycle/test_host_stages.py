@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from events.codec import encode
 from events.codes import Code, Outcome, RunCause, RunReport, Stage, TaskState
@@ -371,3 +372,12 @@ def drain(world: World, *runs: Run, host: str = "h1") -> None:
     """These runs leave a host."""
     assert runs_of(one(world.stage(Stage.DRAINING, host=host), RunsStopping)) == [*runs]
     world.report(RunReport.STOPPED, *runs)
+
+
+def test_a_deferral_that_sla_repeats_is_no_answer_to_the_next_ask(world: World) -> None:
+    world.stage(Stage.DRAINING)
+    world.peer("sla", deferred(WEB[0]))
+    world.stage(Stage.UP)
+    world.stage(Stage.DRAINING)
+    assert world.peer("sla", replace(deferred(WEB[0]), code="SLA_RATE_REACHED", again=True)) == []
+    assert runs_of(one(world.peer("sla", allowed(WEB[0])), RunsStopping)) == WEB[:1]
