@@ -12,7 +12,7 @@ from events.codes import IN_EFFECT
 from events.quantities import write_amount, write_ms_or_never
 from events.records.base import Event
 from events.records.hosts import HostOffered
-from events.records.placement import HostAnswered
+from events.records.placement import HostAnswered, HostsAnswered
 from events.resources import Kinds, Unit, in_order
 from events.topics import HOSTS, RANK
 from paceline.client.json_type import Json
@@ -40,6 +40,9 @@ _ASKED = {
     "HostRemovalRequested": "removal",
     "HostClearRequested": "clearing of suspicion",
     "HostTaintRequested": "taint",
+    "HostsDrainRequested": "drain",
+    "HostsCordonRequested": "cordon",
+    "HostsResumeRequested": "resumption",
 }
 """An operator asks for these by a fact."""
 
@@ -60,7 +63,7 @@ def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> 
         event: Any = decode(entry.said)
         said_by = getattr(event, "actor", None)
         detail, actor = brief(event), cast("ActorName | None", actor_json(said_by))
-        detail = {field: value for field, value in detail.items() if field not in ("actor", "host_id")}
+        detail = {field: value for field, value in detail.items() if field not in ("actor", "host_id", "host_ids")}
         unsigned = msgspec.structs.replace(event, actor=None) if said_by else event
         text = _of_host(connection, name, entry, unsigned, kinds)
     else:
@@ -108,7 +111,7 @@ def _written(field: str, part: str, value: Any, kinds: Kinds) -> str:
 
 def _of_host(connection: Connection, name: str, entry: JobEntry, event: Event, kinds: Kinds) -> str:
     """A sentence about a record; of an offer what differs from the one before, of an answer what was asked."""
-    if isinstance(event, HostAnswered):
+    if isinstance(event, HostAnswered | HostsAnswered):
         facts = (each for each in newest_first(connection, name, entry[:5]) if each.topic == RANK[HOSTS.name])
         request = next((each.event for each in facts if each.offset == event.hosts_offset), "")
         return f"{_ASKED.get(request, 'command')} refused, {event.code}{': ' if event.message else ''}{event.message}"

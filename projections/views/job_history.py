@@ -22,6 +22,7 @@ from events.records.jobs import (
     JobUpdateRequested,
 )
 from events.records.lifecycle import (
+    DisruptionAsked,
     InstancesChanged,
     InstancesReturned,
     InstancesTaken,
@@ -35,6 +36,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Cause
 from events.records.placement import MatchingHostsChanged, PreemptionAsked
+from events.records.sla import SurplusSet
 from events.topics import JOBS, RANK
 from paceline.client.json_type import Json
 from projections.views.cache import Cache
@@ -120,6 +122,9 @@ def details(event: Event) -> Details:
         return [(event.job_id, {"added": len(change.added), "removed": len(change.removed)})]
     if isinstance(event, MatchingHostsChanged):
         return _of_matching(event)
+    if isinstance(event, SurplusSet):
+        columns = zip(event.job_array.tolist(), event.surplus_array.tolist(), strict=True)
+        return [(event.job_ids[job], {"surplus": surplus}) for job, surplus in columns]
     if hasattr(event, "job_ids"):
         return _of_many(event)
     if hasattr(event, "job_id"):
@@ -211,7 +216,7 @@ def _of_many(event: Any) -> Details:
         _add_hosts(event, job, out)
     if isinstance(event, RunsEnded):
         _add_counts("outcomes", Outcome, event.outcome_array, job, out, indices.tolist())
-    if isinstance(event, RunsEnded | RunsStopping) and event.why:
+    if isinstance(event, RunsEnded | RunsStopping | DisruptionAsked) and event.why:
         _add_counts("why", RunCause, event.why_array, job, out, indices.tolist())
     return out
 

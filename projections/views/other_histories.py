@@ -8,6 +8,8 @@ entry, as it is in the log; what an offer changes is found when it is read, besi
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from events.actors import actor_json
 from events.codec import decode, encode
 from events.codes import IN_EFFECT, Code
@@ -17,13 +19,26 @@ from events.records.hosts import (
     HostBack,
     HostClearRequested,
     HostConnected,
+    HostHealthReported,
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,
+    HostsCordonRequested,
+    HostsDrainRequested,
     HostSilent,
+    HostsResumeRequested,
     HostTaintRequested,
 )
-from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTainted, HostTrusted
+from events.records.placement import (
+    HostAnswered,
+    HostAvoided,
+    HostLost,
+    HostMaintenanceChanged,
+    HostRemoved,
+    HostsAnswered,
+    HostTainted,
+    HostTrusted,
+)
 from events.records.pools import CellConfigured, PoolDefined
 from events.topics import POOLS
 from paceline.client.json_type import Json
@@ -37,10 +52,12 @@ POOL, HOST = "/pools", "/hosts/"
 KEPT_MS = 90 * 24 * 3600 * 1000
 """The time for which an entry is kept, by the time of the machine that owns the thing."""
 OF_HOSTS = (
-    *(HostConnected, HostOffered, HostSilent, HostBack),
+    *(HostConnected, HostOffered, HostSilent, HostBack, HostHealthReported),
     *(HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostTaintRequested),
 )
 """Facts that are entries of the history of a host."""
+OF_SEVERAL = (HostsDrainRequested, HostsCordonRequested, HostsResumeRequested)
+"""The same about several hosts: each has an entry that names it alone."""
 
 
 def of_pool(path: str) -> str:
@@ -62,11 +79,16 @@ class OtherHistories:
         self.folds: Folds = {
             PoolAnswered: self._pool,
             HostAnswered: self._answered,
+            HostMaintenanceChanged: self._stages,
+            HostsAnswered: self._hosts_answered,
             **dict.fromkeys(decided, self._decided),
         }
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Notes a fact of the topic of hosts."""
+        if isinstance(event, OF_SEVERAL):
+            for host_id in event.host_ids:
+                self._add(moment, event, of_host(host_id), encode(replace(event, host_ids=(host_id,))))
         if not isinstance(event, OF_HOSTS):
             return
         if isinstance(event, HostOffered) and is_offered_again(self._cache.hosts.get(event.host_id), event):
@@ -79,6 +101,23 @@ class OtherHistories:
     def _answered(self, moment: RecordContext, event: HostAnswered) -> None:
         if event.code not in IN_EFFECT:
             self._decided(moment, event)
+
+    def _stages(self, moment: RecordContext, event: HostMaintenanceChanged) -> None:
+        """Notes the stage of each host in an entry that names it alone."""
+        for at, host_id in enumerate(event.host_ids):
+            columns = {
+                name: getattr(event, name)[at * kind.itemsize : (at + 1) * kind.itemsize]
+                for name, kind in event.columns.items()
+            }
+            self._add(moment, event, of_host(host_id), encode(replace(event, host_ids=(host_id,), **columns)))
+
+    def _hosts_answered(self, moment: RecordContext, event: HostsAnswered) -> None:
+        """Notes a refusal with the hosts that it is for."""
+        if event.code not in IN_EFFECT:
+            for host_id, code in zip(event.host_ids, event.codes, strict=False):
+                entry = replace(event, code=code, host_ids=(host_id,), codes=(code,))
+                if self._cache.hosts.get(host_id) is not None:
+                    self._add(moment, event, of_host(host_id), encode(entry))
 
     def _pool(self, moment: RecordContext, event: PoolAnswered) -> None:
         pending = self._cache.pool_facts.get(event.pools_offset)

@@ -11,7 +11,9 @@ from events.records.hosts import (
 )
 from events.records.lifecycle import DisruptionWithdrawn
 from events.records.placement import HostsAnswered, MaintenanceChanged
+from projections.views.projector import rebuild
 from tests.helpers.maintenance import allowed, asked, by_fact, deferred, stage_of
+from tests.helpers.written_cell import dump
 
 PLAN = {"maintenance_id": "kernel", "hosts": {"attribute": "rack", "values": ["a", "b"]}, "at_a_time": 2}
 
@@ -259,3 +261,37 @@ def test_there_is_no_campaign_that_nobody_started(api):
     api.problem(api.client.get("/v1/maintenances/none/hosts"), 404, "NOT_FOUND")
     api.problem(api.client.post("/v1/maintenances/none/pauses", json={}), 404, "NOT_FOUND")
     api.problem(api.client.post("/v1/maintenances", json={"maintenance_id": "x"}), 422, "INVALID_REQUEST")
+
+
+def test_the_history_of_a_host_has_its_drains_and_what_was_refused(api, tmp_path):
+    hosts(api, "h1", "h2")
+    ids = ("h1", "h2")
+    at = api.cell.fact(HostsDrainRequested(host_ids=ids, command_id="c", reason="disk", deadline_ms=7_200_000))
+    api.cell.ms += 1
+    api.cell.decide(
+        "placement",
+        stage_of(Stage.DRAINING, *ids, cause=by_fact(at)),
+        HostsAnswered(hosts_offset=at, command_id="c", code="DONE", host_ids=ids),
+    )
+    api.cell.ms += 1
+    api.cell.decide("placement", stage_of(Stage.DRAINED, "h1", code="EMPTY"))
+    api.cell.ms += 1
+    at = api.cell.fact(HostsResumeRequested(host_ids=ids, command_id="d", cordon_only=True))
+    refused = HostsAnswered(
+        hosts_offset=at, command_id="d", code="HOST_DRAINING", message="m", host_ids=("h1",), codes=("HOST_DRAINING",)
+    )
+    api.cell.ms += 1
+    api.cell.decide("placement", refused)
+    api.fold()
+    events = api.get("/v1/hosts/h1/history")["events"]
+    texts = [each["text"] for each in events if each["event"] not in ("HostConnected", "HostOffered")]
+    assert texts == [
+        "to be drained with a deadline after 2h, then wait: disk",
+        "DRAINING: ASKED (operator)",
+        "DRAINED: EMPTY (operator)",
+        "to be uncordoned",
+        "resumption refused, HOST_DRAINING: m",
+    ]
+    assert len(api.get("/v1/hosts/h2/history")["events"]) == 5
+    (tmp_path / "again").mkdir()
+    assert dump(api.projector.views.engine) == dump(rebuild(api.cell.log, tmp_path / "again"))

@@ -1,0 +1,133 @@
+"""The events of maintenance in sentences: drains, stages of hosts, campaigns, windows, and budgets that jobs share."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+from events.codes import IN_EFFECT, Stage, Step
+from events.quantities import write_ms
+from events.resources import Kinds
+from events.words import plural
+from projections.queries.story_parts import NAMED, Part, host, joined, named
+from projections.record_json import at
+
+_Say = Callable[[Any, Kinds], list[Part]]
+
+
+def _because(event: Any) -> str:
+    """The reason that a user gave."""
+    return f": {event.reason}" if event.reason else ""
+
+
+def _hosts(event: Any, text: str) -> list[Part]:
+    return [*named("host", event.host_ids), f" {text}"]
+
+
+def _drain(event: Any, _: Kinds) -> list[Part]:
+    text = "to be drained"
+    if 0 < event.most < len(event.host_ids):
+        text += f", {event.most} of {len(event.host_ids)}"
+    if event.force:
+        text += " by force at once"
+    elif event.deadline_ms:
+        text += f" with a deadline after {write_ms(event.deadline_ms)}, then {event.escalate}"
+    return _hosts(event, f"{text}{_because(event)}")
+
+
+def _resume(event: Any, _: Kinds) -> list[Part]:
+    return _hosts(event, f"{'to be uncordoned' if event.cordon_only else 'to be taken back'}{_because(event)}")
+
+
+def _stages(event: Any, _: Kinds) -> list[Part]:
+    """The hosts by stage and step, and why."""
+    columns = zip(event.host_ids, event.stage_array.tolist(), event.step_array.tolist(), strict=False)
+    lines: list[Sequence[Part]] = []
+    for (stage, step), rows in groupby(sorted(columns, key=lambda row: row[1:]), key=lambda row: row[1:]):
+        text = f" {Stage(stage).name}" + (f", step {Step(step).name}" if step else "")
+        lines.append([*named("host", [host_id for host_id, *_ in rows]), text])
+    of = " ".join(filter(None, (event.by, event.source)))
+    why = f": {event.code}" + (f", {event.message}" if event.message else "") + (f" ({of})" if of else "")
+    return [*joined(lines[:NAMED], "; "), why]
+
+
+def _answered(event: Any, _: Kinds) -> list[Part]:
+    answer = f" answered {event.code}" + (f": {event.message}" if event.message else "")
+    about = named("host", event.host_ids, " about ") if event.code in IN_EFFECT or event.codes else []
+    return ["command", *about, answer]
+
+
+def _campaign(event: Any, _: Kinds) -> list[Part]:
+    of = f" with {plural(len(event.host_ids), 'host')}" if event.host_ids else ""
+    counts = {"done": event.done, "failed": event.failed, "skipped": event.skipped}
+    numbers = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    text = f"maintenance {event.maintenance_id} {event.state}{of}: {event.code}"
+    return [text + (f", {event.message}" if event.message else "") + (f" ({numbers})" if numbers else "")]
+
+
+def _requested(event: Any, _: Kinds) -> list[Part]:
+    return [f"maintenance {event.maintenance_id} requested", *named("host", event.host_ids, " of "), _because(event)]
+
+
+def _window(event: Any, _: Kinds) -> list[Part]:
+    opens = f", opens {at(event.opens_ms)}" if event.opens_ms else ""
+    return [f"maintenance window {event.window_id} {event.state}{opens}"]
+
+
+def _window_set(event: Any, _: Kinds) -> list[Part]:
+    text = f"maintenance window {event.window_id} set: {event.schedule} for {write_ms(event.duration_ms)}"
+    return [text, *named("host", event.host_ids, ", of "), _because(event)]
+
+
+def _health(event: Any, _: Kinds) -> list[Part]:
+    text = f" check {event.condition} {'is bad' if event.bad else 'is well'}"
+    more = "; ".join(filter(None, (event.code, event.text)))
+    return [host(event.host_id), text + (f": {more}" if more else "")]
+
+
+def _group(event: Any) -> str:
+    bounds = {
+        "max_unavailable": (event.max_unavailable, event.max_unavailable_percent),
+        "min_available": (event.min_available, event.min_available_percent),
+    }
+    texts = [
+        f"{name} {number if number is not None else f'{percent}%'}"
+        for name, (number, percent) in bounds.items()
+        if number is not None or percent is not None
+    ]
+    return ", ".join(texts) or "no bound"
+
+
+SENTENCES: dict[str, _Say] = {
+    "HostsDrainRequested": _drain,
+    "HostsCordonRequested": lambda event, _: _hosts(event, f"to be cordoned{_because(event)}"),
+    "HostsResumeRequested": _resume,
+    "HostMaintenanceChanged": _stages,
+    "HostsAnswered": _answered,
+    "MaintenanceRequested": _requested,
+    "MaintenanceActionRequested": lambda event, _: [
+        f"{event.action} of maintenance {event.maintenance_id} requested{_because(event)}"
+    ],
+    "MaintenanceChanged": _campaign,
+    "MaintenanceWindowSet": _window_set,
+    "MaintenanceWindowRemoved": lambda event, _: [
+        f"maintenance window {event.window_id} to be removed{_because(event)}"
+    ],
+    "MaintenanceWindowChanged": _window,
+    "HostHealthReported": _health,
+    "SlaGroupDefined": lambda event, _: [
+        f"SLA group {event.group} {'to be removed' if event.remove else f'defined: {_group(event)}'}{_because(event)}"
+    ],
+    "SlaGroupSet": lambda event, _: [
+        f"SLA group {event.group} {'removed' if event.removed else f'set: {_group(event)}'}"
+    ],
+    "SurplusSet": lambda event, _: [
+        *joined(
+            (
+                [*named("job", [event.job_ids[job]]), f": {plural(surplus, 'instance')} more than wanted"]
+                for job, surplus in zip(event.job_array.tolist(), event.surplus_array.tolist(), strict=False)
+            ),
+            "; ",
+        )
+    ],
+}
+"""By the name of the record."""
