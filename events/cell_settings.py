@@ -11,6 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from events.bounds import INT_MAX, KINDS_MAX, MS_MAX, PREEMPTION_DELAY_LEAST_MS
+from events.host_health import Policy, policies_fault
 from events.records.pools import CellConfigured
 from events.resources import REVOCABLE, STANDARD, Unit, kinds_fault, with_added
 
@@ -26,6 +27,14 @@ class KindRow(msgspec.Struct, frozen=True, array_like=True):
     name: str
     unit: str
     amount: int | None
+
+
+class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
+    """The policy of a condition (`Policy`); `drain_after_ms` None: after the time of the cell."""
+
+    name: str
+    policy: str
+    drain_after_ms: int | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,15 +69,21 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     exec: bool = True
     slack: bool = False
     drain_force: bool = False
+    release_after_ms: Time = 600_000
+    drain_after_ms: Time = 900_000
     resources: tuple[KindRow, ...] = ()
     """All kinds that were ever added, in that order."""
+    conditions: tuple[PolicyRow, ...] = ()
+    """By name."""
 
 
 DEFAULTS = Settings()
+LISTS = "resources", "conditions"
+"""The settings of which a change names some items."""
 _type = inspect.type_info(Settings)
 assert isinstance(_type, inspect.StructType)
-TYPES: dict[str, inspect.Type] = {field.name: field.type for field in _type.fields if field.name != "resources"}
-"""The type of each setting beside resources, with its bounds."""
+TYPES: dict[str, inspect.Type] = {field.name: field.type for field in _type.fields if field.name not in LISTS}
+"""The type of each setting beside these, with its bounds."""
 
 LEAST = {"reserve_for_ms": 1_000, "hold_for_ms": 1_000}
 """The least values: a hold of no time at all is given up and taken again at once. Not a bound of the type: rows that
@@ -91,16 +106,19 @@ def preemption_delay_ms(settings: Settings, own: int | None) -> int:
 
 
 class SettingsChange(msgspec.Struct, frozen=True, array_like=True):
-    """The changes of a CellConfigured: the settings that it names, and the kinds that it adds."""
+    """The changes of a CellConfigured: settings that it names, kinds that it adds, policies of conditions."""
 
     values: dict[str, Any]
     resources: tuple[KindRow, ...]
+    conditions: tuple[PolicyRow, ...] = ()
 
 
 def change_of(event: CellConfigured) -> SettingsChange:
     """The change that a fact asks for."""
     values = {name: value for name in TYPES if (value := getattr(event, name)) is not None}
-    return SettingsChange(values, tuple(KindRow(kind.name, kind.unit, kind.amount) for kind in event.resources))
+    kinds = tuple(KindRow(kind.name, kind.unit, kind.amount) for kind in event.resources)
+    policies = tuple(PolicyRow(each.name, each.policy, each.drain_after_ms) for each in event.conditions)
+    return SettingsChange(values, kinds, policies)
 
 
 def changed(settings: Settings, change: SettingsChange) -> Settings:
@@ -108,7 +126,9 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
     `REVOCABLE` from then on.
     """
     resources = with_added(settings.resources, _added(settings, change))
-    return msgspec.structs.replace(settings, **change.values, resources=resources)
+    policies = {each.name: each for each in (*settings.conditions, *change.conditions)}
+    conditions = tuple(each for _, each in sorted(policies.items()) if each.policy != Policy.DEFAULT)
+    return msgspec.structs.replace(settings, **change.values, resources=resources, conditions=conditions)
 
 
 def change_fault(settings: Settings, change: SettingsChange) -> str:
@@ -119,6 +139,8 @@ def change_fault(settings: Settings, change: SettingsChange) -> str:
             return f"{name} is {value}, it must be {limits[0]} to {limits[1]}"
     if fault := kinds_fault(settings.resources, change.resources):
         return f"resources: {fault}"
+    if fault := policies_fault(settings.conditions, change.conditions):
+        return f"conditions: {fault}"
     count = len(STANDARD) + len(with_added(settings.resources, _added(settings, change)))
     return f"resources: slack=on adds {REVOCABLE}, and the cell may know {KINDS_MAX}" if count > KINDS_MAX else ""
 

@@ -460,6 +460,7 @@ class Code(StrEnum):
     """The host was avoided for long enough."""
     TOO_MANY_SUSPECTED = "TOO_MANY_SUSPECTED"
     """No more hosts are avoided at a time."""
+    TOO_MANY_UNHEALTHY = "TOO_MANY_UNHEALTHY"
     NOT_AVOIDED = "NOT_AVOIDED"
     """The host takes tasks as it is."""
     NOT_TAINTED = "NOT_TAINTED"

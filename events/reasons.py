@@ -296,6 +296,7 @@ _HOSTS = (
                "a task is still there though it was killed{last}"),
     ReasonKind(Code.TIME_PASSED),
     ReasonKind(Code.TOO_MANY_SUSPECTED, OPERATOR),
+    ReasonKind(Code.TOO_MANY_UNHEALTHY, OPERATOR),
     ReasonKind(Code.NOT_AVOIDED),
     ReasonKind(Code.NOT_TAINTED),
     ReasonKind(Code.INVALID_TAINT, OPERATOR),

@@ -39,7 +39,7 @@ def conditions(
     return {
         HostState.LOST: lost,
         HostState.SILENT: silent > 0,
-        HostState.SUSPECTED: ready & (avoided > 0),
+        HostState.SUSPECTED: ready & (avoided != 0),
         HostState.UP: ready,
         HostState.RETURNING: (session > 0) & (reconciled > 0),
     }

@@ -399,6 +399,21 @@ class ResourceKind(NestedRecord, frozen=True):
     """What the whole cell has of it, as of a licence; null: what hosts offer."""
 
 
+class ConditionPolicy(NestedRecord, frozen=True):
+    """What is done with hosts that have a condition."""
+
+    name: str
+    """The condition: disk-full, memory-pressure, clock-skew, orders-failing, or that of a health command."""
+
+    policy: str
+    """avoid: such hosts take no new tasks; drain: and are drained where it lasts; off: nothing; default: as of
+    conditions that aren't named.
+    """
+
+    drain_after_ms: int | None = None
+    """How long it lasts until they are drained; null: that of the cell."""
+
+
 class Volume(NestedRecord, frozen=True):
     """A folder that an agent keeps for a task between its runs."""
 

@@ -289,13 +289,13 @@ class HostAvoided(Event, frozen=True, kw_only=True):
     """The host."""
 
     code: str
-    """Why it is suspected: as in HostSuspected."""
+    """Why: as in HostSuspected; CONDITION: a check says that it isn't well."""
 
     until_ms: int
-    """Logical time until when."""
+    """Logical time until when; 0: until no condition of it lasts."""
 
     cause: Cause | None = None
-    """The HostSuspected."""
+    """The HostSuspected, or the HostHealthReported."""
 
 
 class HostHearingChanged(Event, frozen=True, kw_only=True):
@@ -551,7 +551,8 @@ class HostTrusted(Event, frozen=True, kw_only=True):
 
     code: str
     """TIME_PASSED: it was avoided long enough; ASKED: an operator said so; TOO_MANY_SUSPECTED: the cell avoids no more
-    hosts at a time; SILENT: it isn't heard, so what went on there isn't known.
+    hosts at a time; SILENT: it isn't heard, so what went on there isn't known; CONDITION: its conditions have
+    passed, or its policy is off; TOO_MANY_UNHEALTHY: it isn't well, and the cell avoids no more hosts at a time.
     """
 
     avoided: int
@@ -561,7 +562,7 @@ class HostTrusted(Event, frozen=True, kw_only=True):
     """How many the cell avoids at most."""
 
     cause: Cause | None = None
-    """The HostAvoided, the HostClearRequested of an operator, or the HostSuspected."""
+    """The HostAvoided, the HostClearRequested of an operator, the HostSuspected, or the HostHealthReported."""
 
 
 class HostsAnswered(Event, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Actor, ResourceKind
+from events.records.parts import Actor, ConditionPolicy, ResourceKind
 
 
 class CellConfigured(Event, frozen=True, kw_only=True):
@@ -112,6 +112,19 @@ class CellConfigured(Event, frozen=True, kw_only=True):
 
     drain_force: bool | None = None
     """Whether operators may have runs ended by force when they drain hosts. false unless it is set."""
+
+    release_after_ms: int | None = None
+    """How long a condition of a host must have passed until the host takes tasks again; longer where it came back
+    meanwhile.
+    """
+
+    drain_after_ms: int | None = None
+    """How long a condition of a host lasts until the host is drained for it, unless the condition has a policy of its
+    own. 0: for ever.
+    """
+
+    conditions: tuple[ConditionPolicy, ...] = ()
+    """Policies of conditions to set. One that isn't named stays as it is."""
 
     actor: Actor | None = None
     """Who wrote it; null: not said."""

@@ -12,10 +12,11 @@ from pydantic import AfterValidator, Field, create_model, field_validator, model
 from pydantic_core import PydanticCustomError
 
 import schemas
-from events.bounds import KINDS_MAX
-from events.cell_settings import TYPES, KindRow, Settings, bounds
+from events.bounds import CONDITION, KINDS_MAX, MS_MAX
+from events.cell_settings import LISTS, TYPES, KindRow, PolicyRow, Settings, bounds
+from events.host_health import CONDITIONS_MAX, policies_fault
 from events.quantities import Milliseconds, OtherAmount, Size, within, write_amount, write_ms
-from events.records.parts import ResourceKind
+from events.records.parts import ConditionPolicy, ResourceKind
 from events.records.pools import CellConfigured
 from events.resources import Unit, kinds_fault
 from events.spec.parts import Spec, Word
@@ -27,7 +28,7 @@ RECORD = schemas.ROOT / "pools" / "CellConfigured.avsc"
 def descriptions() -> dict[str, str]:
     """The description of each setting, by the name that users write."""
     docs = {field["name"]: field["doc"] for field in json.loads(RECORD.read_text())["fields"]}
-    return {written(name): docs[name] for name in (*TYPES, "resources")}
+    return {written(name): docs[name] for name in (*TYPES, *LISTS)}
 
 
 def written(name: str) -> str:
@@ -71,6 +72,27 @@ class KindSpec(Spec):
         return ResourceKind(self.name, self.unit or Unit.MILLI.value, None if self.amount is None else int(self.amount))
 
 
+class ConditionPolicySpec(Spec):
+    """The policy of a condition of hosts."""
+
+    name: str = Field(
+        pattern=rf"^{CONDITION.pattern}$",
+        description="The condition: disk-full, memory-pressure, clock-skew, orders-failing, or a health command's.",
+    )
+    policy: Literal["avoid", "drain", "off", "default"] = Field(
+        description="avoid: such hosts take no new tasks; drain: and are drained where it lasts; off: nothing; "
+        "default: as of conditions that aren't named.",
+    )
+    drain_after: Annotated[Milliseconds, Field(ge=1, le=MS_MAX)] | None = Field(
+        default=None, description="How long it lasts until they are drained; null: that of the cell."
+    )
+
+    @property
+    def record(self) -> ConditionPolicy:
+        """The part of the fact."""
+        return ConditionPolicy(self.name, self.policy, self.drain_after)
+
+
 if TYPE_CHECKING:
     _Fields = Spec
 else:
@@ -82,6 +104,17 @@ class CellSpec(_Fields):
 
     resources: list[KindSpec] = Field(default=[], max_length=KINDS_MAX, description=descriptions()["resources"])
 
+    conditions: list[ConditionPolicySpec] = Field(
+        default=[], max_length=CONDITIONS_MAX, description=descriptions()["conditions"]
+    )
+
+    @field_validator("conditions")
+    @classmethod
+    def _may_be_set(cls, conditions: list[ConditionPolicySpec]) -> list[ConditionPolicySpec]:
+        if fault := policies_fault((), [each.record for each in conditions]):
+            raise PydanticCustomError("conditions", "{what}", {"what": fault})
+        return conditions
+
     @field_validator("resources")
     @classmethod
     def _may_be_added(cls, resources: list[KindSpec]) -> list[KindSpec]:
@@ -92,19 +125,27 @@ class CellSpec(_Fields):
     def to_event(self, command_id: str) -> CellConfigured:
         """The fact to append."""
         values = {name: getattr(self, written(name)) for name in TYPES if written(name) in self.model_fields_set}
-        return CellConfigured(command_id=command_id, resources=tuple(each.record for each in self.resources), **values)
+        kinds = tuple(each.record for each in self.resources)
+        policies = tuple(each.record for each in self.conditions)
+        return CellConfigured(command_id=command_id, resources=kinds, conditions=policies, **values)
 
 
 def settings_json(settings: Settings) -> dict[str, Any]:
-    """Settings as users write them; of resources those that were added."""
+    """Settings as users write them; of resources those that were added, of conditions those with a policy."""
     values = {
         written(name): write_ms(value) if name.endswith("_ms") else value
         for name in TYPES
         for value in [getattr(settings, name)]
     }
-    return {**values, "resources": [_kind_json(kind) for kind in settings.resources]}
+    kinds = [_kind_json(kind) for kind in settings.resources]
+    return {**values, "resources": kinds, "conditions": [_policy_json(each) for each in settings.conditions]}
 
 
 def _kind_json(kind: KindRow) -> dict[str, Any]:
     amount = {} if kind.amount is None else {"amount": write_amount(kind.amount, Unit(kind.unit))}
     return {"name": kind.name, "unit": kind.unit, **amount}
+
+
+def _policy_json(row: PolicyRow) -> dict[str, Any]:
+    after = {} if row.drain_after_ms is None else {"drain_after": write_ms(row.drain_after_ms)}
+    return {"name": row.name, "policy": row.policy, **after}

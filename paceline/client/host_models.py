@@ -60,6 +60,26 @@ class HostTaint(TypedDict):
     by: str
 
 
+class HostCondition(TypedDict):
+    """A condition of a host: what a check of it found, or that it is suspected (`name` is suspected). `action`, in
+    words `done`: AVOIDED, DRAINED, HELD where no more hosts are avoided, CLEARED by an operator, OFF by its policy;
+    `passed_at`: since when its check passes, null: it is bad; `drain_at`: when the host is drained for it, null: never;
+    `ends`: what ends it, in words.
+    """
+
+    name: str
+    code: str
+    evidence: str
+    since: str | None
+    passed_at: str | None
+    flaps: int
+    """So often it came back before it was over."""
+    action: str
+    done: str
+    drain_at: str | None
+    ends: str
+
+
 class Shrinkage(TypedDict):
     """A host offers less than its runs hold, by so much: nothing is placed there."""
 
@@ -82,6 +102,7 @@ class Host(HostOffer):
     offer_refused: str | None
     lost: HostLoss | None
     suspected: Suspicion | None
+    conditions: list[HostCondition]
     shrunk: Shrinkage | None
     allocated: Amounts
     slack: float

@@ -282,7 +282,7 @@ class Hosts:
         self._derive(row)
 
     def avoid(self, host_id: str, until_ms: int) -> HostRow:
-        """A host takes no new tasks until then; 0: it takes them. Returns its row."""
+        """A host takes no new tasks until then, or while it isn't well; 0: it takes them. Returns its row."""
         row = self.table.change(host_id)
         row.avoided_ms = until_ms
         self._derive(row)
@@ -413,7 +413,7 @@ class Hosts:
             silent=row.silent_ms > 0,
             settled=row.session != NEVER and row.session == row.offered == row.reconciled,
             shrunk=number in self.shrunken.watched and bool(self.surplus(number).any()),
-            avoided=row.avoided_ms > 0,
+            avoided=row.avoided_ms != 0,
         )
         if self.counting[number] != (row.offered != NEVER):
             self.counting[number] = row.offered != NEVER

@@ -23,6 +23,7 @@ from events.records.hosts import (
     HostBack,
     HostClearRequested,
     HostConnected,
+    HostHealthReported,
     HostImages,
     HostLossConfirmed,
     HostOffered,
@@ -80,6 +81,7 @@ from processors.placement.assignment import Assignment
 from processors.placement.avoidance import Avoidance
 from processors.placement.campaigns.campaigns import Campaigns
 from processors.placement.cluster_view import ClusterView
+from processors.placement.conditions import Conditions
 from processors.placement.conversion import from_0_3
 from processors.placement.host_removal import HostRemovals
 from processors.placement.host_reports import HostReports
@@ -119,7 +121,7 @@ CHANGES: frozenset[type[Event]] = frozenset(
 BESIDE_WAITING: frozenset[type[Event]] = frozenset(
     (
         *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
-        *(CellConfigured, HostTaintRequested, HostImages),
+        *(CellConfigured, HostTaintRequested, HostImages, HostHealthReported),
         *(HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, HostsAnswered),
         *(MaintenanceWindowSet, MaintenanceWindowRemoved, MaintenanceWindowChanged),
     )
@@ -151,7 +153,8 @@ class Placement(MachineBase):
         self.stages = Stages(self.hosts)
         self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input, self.stages)
         self._removals = HostRemovals(self.hosts, self._settings, self._input)
-        self._avoidance = Avoidance(self.hosts, self._input)
+        self.conditions = Conditions(self.hosts, self._settings, self._input)
+        self._avoidance = Avoidance(self.hosts, self.conditions, self._input)
         self._taints = Taints(self.hosts, self._input)
         self._maintenance = Maintenance(self.hosts, self.runs, self.stages, self._settings, self._input)
         self.windows = Windows(self.hosts, self.stages, self._settings, self._input)
@@ -165,6 +168,7 @@ class Placement(MachineBase):
             self.runs, self.hosts, self.stages, self._settings, self._input, self.windows, self._view
         )
         self._maintenance.resumed_in_campaign = self.campaigns.resumed
+        self.campaigns.is_well = self.conditions.is_well
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._set_handlers(*self._of_hosts(), *self._of_runs())
@@ -186,13 +190,15 @@ class Placement(MachineBase):
                 self._matching.host_removed,
                 self.runs.host_removed,
                 self._avoidance.host_removed,
+                self.conditions.host_removed,
                 self.stages.host_removed,
                 self._removed,
                 sharing.removed,
             ),
             (HostSuspected, self._avoidance.suspected),
             (HostAvoided, self._avoidance.avoided, campaigns.said_of_host),
-            (HostTrusted, self._avoidance.trusted, campaigns.said_of_host),
+            (HostTrusted, self._avoidance.trusted, self.conditions.trusted, campaigns.said_of_host),
+            (HostHealthReported, self.conditions.reported, campaigns.said_of_host),
             (MatchingHostsChanged, self._matching.matching),
             (CapacityChanged, self._reports.capacity_said, self.slack.capacity_said),
             (HostsLoaded, self._loaded),
@@ -264,6 +270,7 @@ class Placement(MachineBase):
             Deadline("hosts to be cleared, tainted and drained; windows", self._next_of_operators),
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
+            Deadline("conditions of hosts", lambda: self.conditions.next_ms(self.cell["cell"].passed_ms)),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
             Deadline("revocable runs that are to end", self.slack.next_ms),
             Deadline("slack to be said", self.slack.next_said_ms),
@@ -288,6 +295,7 @@ class Placement(MachineBase):
             self._liveness.asks,
             self._removals.asks,
             self._avoidance.asks,
+            self.conditions.table,
             self._taints.asks,
             self._maintenance.asks,
             *self.campaigns.tables,
@@ -309,6 +317,7 @@ class Placement(MachineBase):
         self.runs.arena.restored()  # first: what is made after takes the memory that its rows give back
         self.hosts.restored(self._settings.kinds)
         self._avoidance.restored()
+        self.conditions.restored()
         self._matching.restored()
         self.runs.restored()
         self.windows.restored()
@@ -371,7 +380,9 @@ class Placement(MachineBase):
         if len(out) < budget.left:
             busy = {event.host_id for event in out if isinstance(event, HostLost)}
             out += self._removals.decide(now, busy, budget.left - len(out))
-        out += [] if out else self._avoidance.decide(now, budget.left)
+        out += [] if out else self._avoidance.decide(now, budget.left, self.cell["cell"].passed_ms)
+        if not out:
+            self.conditions.settle()
         out += [] if out else self._taints.decide(budget.left)
         rows = self.campaigns.rows
         if not out and (self._maintenance.asks or self.stages.table):
@@ -426,6 +437,7 @@ class Placement(MachineBase):
             self.hosts.know(kinds)
         if lent != lends:
             self.slack.switched(lends, now)
+        self.conditions.restored()
 
     def _loaded(self, event: HostsLoaded, now: int) -> None:
         self.hosts.loaded(event, now)

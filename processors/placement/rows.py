@@ -66,7 +66,7 @@ class HostRow(msgspec.Struct, array_like=True):
     suspected_code: str = ""
     suspected_by: CauseRow | None = None
     avoided_ms: int = 0
-    """Logical time until which it takes no new tasks; 0: it takes them."""
+    """Logical time until which it takes no new tasks; below 0: while a condition lasts; 0: it takes them."""
     avoided_by: CauseRow | None = None
     """The record by which it is avoided."""
     reported_hearing: int = Hearing.HEARD

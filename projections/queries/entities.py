@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Table, select, tuple_
 
 from events.actors import actor_json
 from events.bounds import LOAD_STEPS
+from events.cell_settings import DEFAULTS, Settings
 from events.codes import Code, RunCause
 from events.quantities import write_amounts, write_milli
 from events.records.parts import Actor
@@ -21,6 +22,7 @@ from paceline.client.models import ActorName, HistoryEntry, Job
 from paceline.client.models import Reason as Headline
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
+from projections.queries.host_conditions import conditions_json
 from projections.queries.job_entries import entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
@@ -188,8 +190,10 @@ def offered_by_any(connection: Connection, attribute: str) -> bool:
     return connection.execute(select(tables.hosts.c.host_id).where(has_attribute).limit(1)).first() is not None
 
 
-def host_json(row: HostRow, kinds: Kinds, maintenance: HostMaintenance | None = None) -> Host:
-    """A host as the API shows it. Licences are the cell's, no host holds them."""
+def host_json(
+    row: HostRow, kinds: Kinds, maintenance: HostMaintenance | None = None, settings: Settings = DEFAULTS
+) -> Host:
+    """A host as the API shows it. Licences are the cell's, no host holds them. `settings`: those of the cell."""
     offer = offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds)
     on_host = _on_host(row, kinds)
     return {
@@ -201,7 +205,8 @@ def host_json(row: HostRow, kinds: Kinds, maintenance: HostMaintenance | None = 
         "silent_since": at(row.silent_ms),
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
-        "suspected": _suspected(row),
+        "suspected": (suspected := _suspected(row)),
+        "conditions": conditions_json(row, suspected, settings),
         "shrunk": _shrunk(row, kinds),
         "capacity": offer["capacity"],
         "ignored_resources": offer["ignored_resources"],
@@ -252,12 +257,12 @@ _SUSPECTED_FOR: dict[str, str] = {
 
 def _suspected(row: HostRow) -> Suspicion | None:
     """Why a host takes no new tasks, and until when."""
-    if not row.avoided_ms:
+    if row.avoided_ms == 0 or row.suspect_code == Code.CONDITION:
         return None
     run = {"job": row.suspect_job, "instance": row.suspect_instance, "run": row.suspect_run}
     last = _SUSPECTED_FOR[row.suspect_code].format(**run) if row.suspect_job else ""
     message = of_code(row.suspect_code, "lifecycle", {"last": last}).message
-    return {"code": row.suspect_code, "message": message, "until": at(row.avoided_ms)}
+    return {"code": row.suspect_code, "message": message, "until": at(max(0, row.avoided_ms))}
 
 
 def _on_host(row: HostRow, kinds: Kinds) -> Amounts:

@@ -13,6 +13,7 @@ from projections.host_states import STAGES, HostState, conditions
 from projections.queries.entities import host_json
 from projections.queries.host_maintenance import maintenance_json, stages_of
 from projections.queries.pages import RowsPage, some
+from projections.queries.resources import settings_of
 from projections.views import tables
 from projections.views.rows import HostRow
 
@@ -77,11 +78,11 @@ def host_rows(connection: Connection, host_filter: HostFilter, size: int, after:
 
 def hosts_json(connection: Connection, rows: Sequence[HostRow], kinds: Kinds) -> list[Host]:
     """Hosts as lists have them, each with its stage."""
-    stages = stages_of(connection, [row.host_id for row in rows])
+    stages, settings = stages_of(connection, [row.host_id for row in rows]), settings_of(connection)
 
     def one(row: HostRow) -> Host:
         stage = stages.get(row.host_id)
-        return host_json(row, kinds, maintenance_json(stage, row.runs) if stage is not None else None)
+        return host_json(row, kinds, maintenance_json(stage, row.runs) if stage is not None else None, settings)
 
     return [one(row) for row in rows]
 

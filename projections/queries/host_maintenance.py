@@ -16,7 +16,7 @@ from projections.queries.entities import host_json
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import rows_of
 from projections.queries.reason import counted
-from projections.queries.resources import kinds_of
+from projections.queries.resources import kinds_of, settings_of
 from projections.record_json import at
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
@@ -125,7 +125,7 @@ def whole_host(connection: Connection, row: HostRow) -> Host:
     """A host with its maintenance."""
     stage = stages_of(connection, [row.host_id]).get(row.host_id)
     maintenance = whole_maintenance(connection, row, stage) if stage is not None else None
-    return host_json(row, kinds_of(connection), maintenance)
+    return host_json(row, kinds_of(connection), maintenance, settings_of(connection))
 
 
 def waits_of(connection: Connection, row: HostStageRow, tasks: Sequence[HostTask]) -> list[HostWait]:

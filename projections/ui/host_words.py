@@ -40,7 +40,7 @@ def why(body: Host) -> str:
         case HostState.SILENT:
             return "its gateway hears nothing of it"
         case HostState.SUSPECTED:
-            return body["suspected"]["message"] if body["suspected"] else ""
+            return body["suspected"]["message"] if body["suspected"] else conditions_words(body)
         case HostState.RETURNING:
             return "it is back, its runs are compared with those that the cell knows"
         case HostState.CONNECTING:
@@ -48,6 +48,12 @@ def why(body: Host) -> str:
     return body["shrunk"]["message"] if body["shrunk"] else ""
 
 
+def conditions_words(body: Host) -> str:
+    """The conditions of a host that isn't well; empty: it is."""
+    words = ", ".join(f"{each['name']} ({each['code']})" for each in body["conditions"])
+    return f"it isn't well: {words}" if words else ""
+
+
 def until(row: HostRow) -> str:
     """Until when a suspected host takes no new tasks; empty: it takes them."""
-    return moment(row.avoided_ms) if row.avoided_ms else ""
+    return moment(row.avoided_ms) if row.avoided_ms > 0 else "it is well" if row.avoided_ms else ""

@@ -3,11 +3,20 @@
 from events.columns import I32, I64
 from events.host_offers import offer_fault
 from events.records.base import Event
-from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded, HostVolumes
+from events.records.hosts import (
+    HostBack,
+    HostConnected,
+    HostHealthReported,
+    HostOffered,
+    HostSilent,
+    HostsLoaded,
+    HostVolumes,
+)
 from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTainted, HostTrusted
 from events.topics import HOSTS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
+from projections.views.host_conditions import HostConditions
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, VolumeRow, to_json
 
@@ -29,11 +38,15 @@ class HostFold:
             HostTainted: self._tainted,
             HostAnswered: self._answered,
         }
+        self._conditions = HostConditions(cache)
 
     def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact of the topic of hosts."""
         if isinstance(event, HostsLoaded):
             self._loaded(moment, event)
+            return
+        if isinstance(event, HostHealthReported):
+            self._conditions.reported(moment, event)
             return
         if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack | HostVolumes):
             return
@@ -80,11 +93,12 @@ class HostFold:
 
     def _avoided(self, moment: RecordContext, event: HostAvoided) -> None:
         row = self._row(event.host_id)
-        row.suspect_code, row.avoided_ms = event.code, event.until_ms
+        row.suspect_code, row.avoided_ms = event.code, event.until_ms or -1
 
     def _trusted(self, moment: RecordContext, event: HostTrusted) -> None:
         row = self._row(event.host_id)
         row.suspect_code, row.avoided_ms = "", 0
+        self._conditions.trusted(moment, event, row)
 
     def _tainted(self, moment: RecordContext, event: HostTainted) -> None:
         self._row(event.host_id).tainted = to_json(event.taints)

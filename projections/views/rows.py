@@ -209,8 +209,24 @@ class PoolUseRow(msgspec.Struct):
     open_tasks: int = 0
 
 
+class ConditionState(msgspec.Struct, omit_defaults=True):
+    """A condition of a host, as placement keeps it."""
+
+    since_ms: int
+    bad: bool = True
+    code: str = ""
+    text: str = ""
+    passed_ms: int = 0
+    """When its check passed last; 0: it is bad."""
+    flaps: int = 0
+    dismissed: bool = False
+    """An operator says that the host takes tasks."""
+    is_held: bool = False
+    """No more hosts are avoided."""
+
+
 class HostRow(msgspec.Struct):
-    """A host. Owners: the topic of hosts (to `slack`), placement (to `avoided_ms`), lifecycle (the rest).
+    """A host. Owners: the topic of hosts (to `slack`), placement (to `drained_for`), lifecycle (the rest).
 
     `number` stands in the task columns, 0: nothing was ordered there since it is known.
     """
@@ -245,7 +261,11 @@ class HostRow(msgspec.Struct):
     suspect_code: str = ""
     """Why it is avoided; empty: it isn't."""
     avoided_ms: int = 0
-    """Until when."""
+    """Until when; below 0: while a condition lasts."""
+    conditions: str = "{}"
+    """Those that its checks say, by name (`ConditionState`), in JSON."""
+    drained_for: str = ""
+    """The condition for which the cell drains it; empty: it doesn't."""
     number: int = 0
     reconciled_session: int = 0
     suspect_job: str = ""

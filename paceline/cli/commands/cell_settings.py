@@ -12,6 +12,9 @@ from paceline.output import Column, say, show, table
 if TYPE_CHECKING:
     from paceline.client.client import Client
 
+LISTS = "resources", "conditions"
+"""The settings of which a change names some items."""
+
 
 @click.command(epilog=examples("paceline cell get", "paceline cell get --cell 1 -o json"))
 @output_option
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 def get(client: "Client", form: str) -> None:
     """Show the settings of a cell and the resources that it knows."""
     body = client.cell_settings()
-    names = [name for name in body if name != "resources"]
+    names = [name for name in body if name not in LISTS]
     show(form, body, names, lambda: _print(body, names))
 
 
@@ -30,6 +33,7 @@ def get(client: "Client", form: str) -> None:
         "paceline cell set preemption_delay=5s exec=off --reason 'audit'",
         "paceline cell set --resource gpu/a100 --resource scratch=MiB",
         "paceline cell set --licence matlab=20",
+        "paceline cell set --condition disk-full=drain:5m --condition smart=off release_after=30m",
     )
 )
 @click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
@@ -48,6 +52,14 @@ def get(client: "Client", form: str) -> None:
     metavar="NAME=AMOUNT",
     help="Define a licence: a resource of which the whole cell has an amount; or change its amount. May be repeated.",
 )
+@click.option(
+    "--condition",
+    "conditions",
+    multiple=True,
+    metavar="NAME=POLICY",
+    help="Set what is done with hosts that have a condition. POLICY is avoid, drain[:TIME], off, or default. May be "
+    "repeated.",
+)
 @click.option("--reason", default="", help="Reason, recorded in the log.")
 @output_option
 @cell_option
@@ -57,6 +69,7 @@ def set_(
     settings: tuple[str, ...],
     resources: tuple[str, ...],
     licences: tuple[str, ...],
+    conditions: tuple[str, ...],
     reason: str,
     form: str,
 ) -> None:
@@ -69,10 +82,14 @@ def set_(
     kinds += [{"name": name, "amount": _value(text)} for name, text in _pairs(licences, "--licence")]
     if kinds:
         changes["resources"] = kinds
+    if conditions:
+        changes["conditions"] = [_policy(name, text) for name, text in _pairs(conditions, "--condition")]
     if not changes:
-        raise click.UsageError("name a setting to change, such as preemption_delay=5s, --resource or --licence")
+        raise click.UsageError(
+            "name a setting to change, such as preemption_delay=5s, --resource, --licence or --condition"
+        )
     answer = client.change_cell(changes, wait=DECIDED_S, reason=reason)
-    changed = [each.partition("=")[0] for each in (*settings, *resources, *licences)]
+    changed = [each.partition("=")[0] for each in (*settings, *resources, *licences, *conditions)]
     done = {"DONE": "changed", "REPEATED": "unchanged"}.get(str(answer.get("code")), "not decided yet")
     show(form, answer, changed, lambda: say(f"cell: {', '.join(changed)} {done}"))
 
@@ -82,7 +99,7 @@ def _pairs(texts: tuple[str, ...], what: str) -> list[tuple[str, str]]:
     pairs: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
-        if not name or not sign or name == "resources":
+        if not name or not sign or name in LISTS:
             raise click.BadParameter(f"{text!r} is no NAME=VALUE", param_hint=what)
         if name in pairs:
             raise click.BadParameter(f"{name} is named twice", param_hint=what)
@@ -96,7 +113,7 @@ def _known(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
         return pairs
     from events.spec.settings import descriptions
 
-    names = [name for name in descriptions() if name != "resources"]
+    names = [name for name in descriptions() if name not in LISTS]
     for name, _ in pairs:
         if name not in names:
             near = meant(name, names) or "; `paceline cell get` lists them"
@@ -115,6 +132,11 @@ def _value(text: str) -> object:
 def _kind(text: str) -> Json:
     name, _, unit = text.partition("=")
     return {"name": name, "unit": unit} if unit else {"name": name}
+
+
+def _policy(name: str, text: str) -> Json:
+    policy, _, after = text.partition(":")
+    return {"name": name, "policy": policy, "drain_after": after} if after else {"name": name, "policy": policy}
 
 
 def _shown(value: object) -> object:
@@ -142,3 +164,11 @@ def _print(body: Json, names: list[str]) -> None:
         Column("OF THE WHOLE CELL", lambda each: each.get("amount"), right=True),
     ]
     table(kinds, columns)
+    if body["conditions"]:
+        say()
+        columns = [
+            Column("CONDITION", lambda each: each["name"]),
+            Column("POLICY", lambda each: each["policy"]),
+            Column("DRAINED AFTER", lambda each: each.get("drain_after"), right=True),
+        ]
+        table(body["conditions"], columns)

@@ -1,6 +1,7 @@
 """`paceline host`: look at hosts; drain, cordon and resume them; confirm a loss; remove, clear or taint one."""
 
 import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -186,10 +187,13 @@ def _takes_column(hosts: list[Any]) -> list[Column]:
     def cell(host: Any) -> str:
         if shrunk := host.get("shrunk"):
             return f"no ({shrunk['code']})"
+        ill = [each["name"] for each in host.get("conditions", ()) if each["action"] in ("AVOIDED", "DRAINED")]
         why = host.get("suspected")
+        if ill and not why:
+            return f"no ({', '.join(ill)})"
         return f"{ahead(why['until'])} ({why['code']})" if why else "-"
 
-    some = any(host.get("suspected") or host.get("shrunk") for host in hosts)
+    some = any(host.get("suspected") or host.get("shrunk") or host.get("conditions") for host in hosts)
     return [Column("TAKES TASKS", cell)] if some else []
 
 
@@ -219,6 +223,7 @@ _NOTHING = {
     "offer_refused": "nothing",
     "lost": "no",
     "suspected": "no",
+    "conditions": "none: it is well",
     "shrunk": "no",
     "ignored_resources": "none",
     "capacity": "nothing",
@@ -244,6 +249,8 @@ def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
         return [(name, f"{when(value['at'])} ({value['code']})")]
     if name == "suspected" and value:
         return [(name, f"{value['message']} ({value['code']})"), ("avoided_until", ahead(value["until"]))]
+    if name == "conditions":
+        return [(name if at == 0 else "", line) for at, line in enumerate(_conditions(value))]
     if name == "shrunk" and value:
         return [(name, f"{value['message']} ({value['code']})"), ("surplus", words(value["surplus"]))]
     if name == "ignored_resources" and value:
@@ -256,6 +263,15 @@ def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "attributes":
         return [("limits", enforced(value)), (name, words(value))]
     return [(name, words(value) if isinstance(value, dict) else value if value != [] else None)]
+
+
+def _conditions(conditions: Sequence[Any]) -> Iterator[str]:
+    """Two lines for each condition of a host."""
+    for each in conditions:
+        since = f", since {when(each['since'])}" if each["since"] else ""
+        drained = f"; drained {ahead(each['drain_at'])} if it lasts" if each["drain_at"] else ""
+        yield f"{each['name']} ({each['code']}){since}: {each['evidence']}"
+        yield f"  {each['done']}{drained}; ends {each['ends']}"
 
 
 @host.command("confirm-loss", epilog=examples("paceline host confirm-loss worker-7 --yes"))

@@ -18,7 +18,7 @@ from projections.asked_values import whole_number
 from projections.queries import tasks as task_queries
 from projections.queries.entities import host_json, host_row, volume_json, volume_rows
 from projections.queries.host_runs import host_runs
-from projections.queries.resources import kinds_of
+from projections.queries.resources import kinds_of, settings_of
 from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, ms_of, titled
 from projections.ui.history_lines import history_lines
@@ -75,7 +75,7 @@ def load(scene: Scene) -> PageValues:
     """The host that the path names."""
     of, row = _found(scene)
     connection, kinds = of.connection, kinds_of(of.connection)
-    body = host_json(row, kinds)
+    body = host_json(row, kinds, settings=settings_of(connection))
     hours = hours_of(scene.query.get("hours", ""))
     begin = whole_number(scene.query.get("first", ""), 15) or 0
     there = task_queries.host_tasks(connection, row, TASKS, begin)
@@ -129,7 +129,7 @@ def ask(scene: Scene) -> PageValues:
     """Loads the meaning of a command about a host, before it is given."""
     of, row = _found(scene)
     word = _word(scene.path["word"])
-    body = host_json(row, kinds_of(of.connection))
+    body = host_json(row, kinds_of(of.connection), settings=settings_of(of.connection))
     return {
         "word": word,
         "host_id": row.host_id,

@@ -6,6 +6,7 @@ SETTINGS = {
     "preemption_delay": "2m",
     "ended_jobs_max": 5,
     "resources": [{"name": "matlab", "unit": "milli", "amount": 20}],
+    "conditions": [{"name": "smart", "policy": "drain", "drain_after": "5m"}],
 }
 ANSWER = {"command_id": "c", "position": "paceline.pools:3", "code": "DONE", "message": ""}
 HOST = {"host_id": "h1", "state": "UP", "runs": 1, "attributes": {}}
@@ -18,6 +19,16 @@ def test_settings_are_shown_with_their_meaning_and_resources_with_their_unit(cel
     assert "preemption_delay     2m  How long entitled work is without a place before" in out
     assert "cpu       number, such as 1.5                  -" in out
     assert "matlab    number, such as 1.5                 20" in out
+    assert "smart      drain              5m" in out
+
+
+def test_policies_of_conditions_are_set_by_name(cell, cli):
+    cell.answer("PATCH", "/v1/cell/settings", ANSWER)
+    args = ("--condition", "disk-full=drain:5m", "--condition", "smart=off", "release_after=30m")
+    assert cli("cell", "set", *args)[:2] == (0, "cell: release_after, disk-full, smart changed\n")
+    [sent] = cell.writes()
+    policies = [{"name": "disk-full", "policy": "drain", "drain_after": "5m"}, {"name": "smart", "policy": "off"}]
+    assert sent.body == {"release_after": "30m", "conditions": policies}
 
 
 def test_only_what_is_named_is_sent_and_the_answer_is_told(cell, cli):

@@ -879,6 +879,30 @@ def test_a_suspected_host_is_shown_with_why_and_until_when(cli, cell, monkeypatc
     assert cell.asked[-1].body["reason"] == "new disk"
 
 
+def test_a_host_that_is_not_well_is_shown_with_evidence_and_with_what_ends_it(cli, cell, monkeypatch):
+    monkeypatch.setattr(output, "now", lambda: datetime(2026, 8, 21, 10, 34, 19, tzinfo=UTC))
+    condition = {
+        "name": "smart",
+        "code": "EXIT_7",
+        "evidence": "disk sdb: 12 sectors gone",
+        "since": "2026-08-21T10:24:19.000Z",
+        "passed_at": None,
+        "flaps": 0,
+        "action": "AVOIDED",
+        "done": "takes no new tasks, but those bound to it",
+        "drain_at": "2026-08-21T10:39:19.000Z",
+        "ends": "once its check has passed for 10m, or `paceline host clear h1`",
+    }
+    host = HOST | {"state": "SUSPECTED", "suspected": None, "conditions": [condition]}
+    cell.answer("GET", "/v1/hosts", {"hosts": [host], "next_page_token": ""})
+    cell.answer("GET", "/v1/hosts/h1", host)
+    cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [], "next_page_token": ""})
+    assert cli("host", "list", "--columns", "host,takes-tasks")[1].split("\n")[1].split() == ["h1", "no", "(smart)"]
+    shown = cli("host", "get", "h1")[1]
+    assert "smart (EXIT_7), since 10m0s ago: disk sdb: 12 sectors gone\n" in shown
+    assert "bound to it; drained in 5m0s if it lasts; ends once its check has passed for 10m, or" in shown
+
+
 MEASURES = {"attributes": {"paceline/usage": "yes"}}
 
 

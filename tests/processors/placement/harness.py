@@ -15,6 +15,7 @@ from events.records.hosts import (
     HostBack,
     HostClearRequested,
     HostConnected,
+    HostHealthReported,
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,
@@ -108,6 +109,15 @@ class World(Alone[Placement]):
         return self.peer(
             "lifecycle",
             *(HostSuspected(host_id=host, code=Code.FAILS_AT_ONCE, runs=5, jobs=3, within_ms=9) for host in hosts),
+        )
+
+    def finds(self, *hosts: str, condition: str = "raid", bad: bool = True, code: str = "EXIT_1") -> list[Event]:
+        """A check of hosts has another result."""
+        return self.fact(
+            *(
+                HostHealthReported(host_id=host, session=1, condition=condition, bad=bad, code=code if bad else "")
+                for host in hosts
+            )
         )
 
     def clear(self, host: str) -> list[Event]:

@@ -7,7 +7,7 @@ import pytest
 
 from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
-from events.records.hosts import HostBack, HostConnected, HostSilent
+from events.records.hosts import HostBack, HostConnected, HostHealthReported, HostSilent
 from events.records.lifecycle import HostReconciled, JobRejected, OverridesDropped, RunsAvailable
 from events.records.placement import HostAvoided, HostLost, HostTrusted, MatchingHostsChanged
 from events.records.tasks import RunsReported
@@ -257,6 +257,43 @@ def test_a_suspected_host_is_shown_with_why_and_until_when(api):
     api.fold()
     host = api.get("/v1/hosts/h1")
     assert (host["state"], host["suspected"]) == ("UP", None)
+
+
+def test_the_conditions_of_a_host_are_shown_with_evidence_what_is_done_and_what_ends_them(api):
+    def found(bad=True, code="EXIT_7"):
+        api.cell.fact(
+            HostHealthReported(host_id="h1", session=1, condition="smart", bad=bad, code=code, text="sdb: 12 sectors")
+        )
+        api.fold()
+        return api.get("/v1/hosts/h1")["conditions"]
+
+    api.cell.host("h1")
+    api.fold()
+    assert api.get("/v1/hosts/h1")["conditions"] == []
+    began = api.cell.ms
+    [condition] = found()
+    assert condition == {
+        "name": "smart",
+        "code": "EXIT_7",
+        "evidence": "sdb: 12 sectors",
+        "since": at(began),
+        "passed_at": None,
+        "flaps": 0,
+        "action": "HELD",
+        "done": "nothing: no more hosts are avoided at a time",
+        "drain_at": at(began + 900_000),
+        "ends": "once its check has passed for 10m, or `paceline host clear h1`",
+    }
+    api.cell.decide("placement", HostAvoided(host_id="h1", code="CONDITION", until_ms=0))
+    [condition] = found(bad=False)
+    host = api.get("/v1/hosts/h1")
+    assert (host["state"], host["suspected"], condition["action"]) == ("SUSPECTED", None, "AVOIDED")
+    assert condition["ends"].startswith(f"at {condition['passed_at'][:11]}")
+    assert found()[0]["flaps"] == 1
+    api.cell.decide("placement", HostTrusted(host_id="h1", code="ASKED", avoided=0, most=1))
+    api.fold()
+    host = api.get("/v1/hosts/h1")
+    assert (host["state"], host["conditions"][0]["action"]) == ("UP", "CLEARED")
 
 
 def test_the_history_of_a_daemon_says_which_hosts_match(api):
