@@ -45,6 +45,7 @@ from processors.sla.waiting import Waiting
 from processors.state.arena import REMOVED, change_instances, locate
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
+from processors.state.handlers import Handler
 from processors.state.record_rows import SlaRow, row_of
 from processors.state.seconds import EPOCH_S, milliseconds, second
 from processors.state.steps import Pass, Step, decide_in_steps
@@ -92,10 +93,10 @@ class Sla(MachineBase):
             (SlaGroupSet, self._group_set),
             (InstancesChanged, self._instances_changed),
             (InstancesWanted, self._wanted),
-            (RunsOrdered, self._ordered),
-            (RunsAvailable, self._available),
-            (RunsStopping, self._stopping),
-            (RunsEnded, self._ended),
+            (RunsOrdered, self._of_protected(self._ordered)),
+            (RunsAvailable, self._of_protected(self._available)),
+            (RunsStopping, self._of_protected(self._stopping)),
+            (RunsEnded, self._of_protected(self._ended)),
             (HostConnected, self._heard),
             (HostBack, self._heard),
             (HostSilent, self._silent),
@@ -121,6 +122,8 @@ class Sla(MachineBase):
 
     def _decide(self, this: Pass) -> list[Event]:
         """A unit of work is a verdict."""
+        if not self.jobs and not self.unguarded:
+            return []
         return decide_in_steps(self._steps, this)
 
     def unavailable(self, job_id: str) -> int:
@@ -140,14 +143,16 @@ class Sla(MachineBase):
 
     def _locate(self, event: Any) -> tuple[I64, I64, I64]:
         """The slots that a record names among jobs with an SLA, each once, their runs, and where each stands."""
-        if not self.jobs:
-            return NO_SLOTS, NO_SLOTS, NO_SLOTS
         slots, exists = locate(event, self.jobs)
         items = np.flatnonzero(exists)
         if len(items) > 1:
             _, first = np.unique(slots[items], return_index=True)
             items = np.sort(items[first])
         return slots[items], event.run_array[items].astype(np.int64), items
+
+    def _of_protected(self, handler: Handler) -> Handler:
+        """Skips records about runs while no job has an SLA, as in most cells at most times."""
+        return lambda event, now: handler(event, now) if self.jobs else None
 
     def _touch(self, slots: I64) -> None:
         """Instances have changed."""
