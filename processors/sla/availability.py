@@ -220,10 +220,14 @@ class Availability:
 
     def change(self, slots: I64, **columns: Slots | int) -> None:
         """Sets columns at slots, each once, and keeps the counts."""
-        if len(slots):
+        if len(slots) <= FEW:
             self._add(slots, -1)
             self.arena.put(slots, **columns)
             self._add(slots, 1)
+            return
+        before = self._tallies(slots)
+        self.arena.put(slots, **columns)
+        self._add_difference(slots, before, self._tallies(slots))
 
     def flag(self, slots: I64, on: int = 0, off: int = 0) -> None:
         """Sets and clears flags."""
@@ -236,8 +240,18 @@ class Availability:
             for base, *row in arena.rows(slots, "owner", *LOOKED_AT):
                 self.counts[self._job_at[base - 1]].add(tally(*row), sign)
             return
-        each = tally(*(arena[column][slots] for column in LOOKED_AT))
-        bases, index = indexed(arena["owner"][slots] - 1)
-        sums = [np.bincount(index[column], minlength=len(bases)).tolist() for column in each]
-        for base, *added in zip(bases.tolist(), *sums, strict=True):
-            self.counts[self._job_at[base]].add(Tally(*added), sign)
+        nothing = np.zeros(len(slots), dtype=np.bool_)
+        self._add_difference(slots, Tally(*[nothing] * len(Tally._fields)), self._tallies(slots))
+
+    def _tallies(self, slots: I64) -> Tally:
+        return tally(*(self.arena[column][slots] for column in LOOKED_AT))
+
+    def _add_difference(self, slots: I64, before: Tally, after: Tally) -> None:
+        bases, index = indexed(self.arena["owner"][slots] - 1)
+        counts = [self.counts[self._job_at[base]] for base in bases.tolist()]
+        for name, was, now in zip(Tally._fields, before, after, strict=True):
+            for which, sign in ((now & ~was, 1), (was & ~now, -1)):
+                if which.any():
+                    sums = np.bincount(index[which], minlength=len(bases))
+                    for at in np.flatnonzero(sums).tolist():
+                        setattr(counts[at], name, getattr(counts[at], name) + sign * int(sums[at]))

@@ -68,11 +68,15 @@ class Budgets:
         group = self._jobs[job_id].rules.group
         return group if group in self._groups else ""
 
+    def limit(self, job_id: str) -> int:
+        """The number of instances of a job that may be unavailable on purpose."""
+        row = self._jobs[job_id]
+        return sla.limit(row.max_unavailable, row.policy, self._available.counts[job_id].expected)
+
     def of_job(self, job_id: str) -> Budget:
         """The budget of a job."""
-        row, counts = self._jobs[job_id], self._available.counts[job_id]
-        limit = sla.limit(row.max_unavailable, row.policy, counts.expected)
-        return Budget(limit, counts.missing, counts.extra)
+        counts = self._available.counts[job_id]
+        return Budget(self.limit(job_id), counts.missing, counts.extra)
 
     def of_group(self, group: str) -> Budget:
         """The budget of a group: all instances of its jobs count."""

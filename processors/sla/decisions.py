@@ -1,6 +1,6 @@
 """Decisions of sla: verdicts on disruptions and surplus of jobs, as records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from typing import Any
 
@@ -43,6 +43,8 @@ class Decisions:
         self._waiting = waiting
         self._judge = Judge(jobs, available, budgets)
         self._surplus = Surplus(jobs, available, budgets)
+        self._answered: dict[str, None] = {}
+        """Plain jobs on all of whose disruptions verdicts were decided last."""
 
     def unguarded(self, this: Pass) -> list[Event]:
         """Disruptions of instances that no SLA protects go on."""
@@ -65,6 +67,7 @@ class Decisions:
     def verdicts(self, this: Pass) -> list[Event]:
         """The verdicts on what waits in jobs that have changed, and in those that share budgets or units with them."""
         out: list[Event] = []
+        self._answered.clear()
         plain, others = list[str](), list[str]()
         for job_id in sorted(self._waiting.changed):
             (plain if self._judge.is_plain(job_id) else others).append(job_id)
@@ -74,8 +77,14 @@ class Decisions:
         if plain and this.budget:
             some, waiting = self._some(plain, this.budget.left)
             judge = self._judge.of_plain if waiting >= MANY else self._judge.of_units
-            out += self._given(some, judge(some), this.budget)
+            out += self._given(some, judge(some), this.budget, plain=True)
         return out
+
+    def apply(self, job_ids: Iterable[str]) -> None:
+        """Verdicts were applied. Where these were all on a plain job, it needs no second look."""
+        for job_id in job_ids:
+            if job_id in self._answered:
+                self._waiting.changed.pop(job_id, None)
 
     def _some(self, job_ids: Sequence[str], most: int) -> tuple[Sequence[str], int]:
         """The first jobs in which so many disruptions wait, at least one, and how many do."""
@@ -86,7 +95,7 @@ class Decisions:
                 return job_ids[:at], waiting
         return job_ids, waiting
 
-    def _given(self, job_ids: Sequence[str], verdicts: Verdicts, work: Work) -> list[Event]:
+    def _given(self, job_ids: Sequence[str], verdicts: Verdicts, work: Work, plain: bool = False) -> list[Event]:
         """Verdicts as records, as many as there is room for; jobs without any are looked at no more."""
         go = []
         for unit in verdicts.go:
@@ -107,6 +116,7 @@ class Decisions:
             out += [self._defer(code, tell[before == again], again, verdicts) for again in (False, True)
                     if (before == again).any()]  # fmt: skip
         if sum(len(part) for part in parts) == verdicts.size:
+            self._answered = dict.fromkeys(job_ids) if plain else {}
             concerned = {*self._available.jobs_of(np.concatenate(parts))}
             for job_id in job_ids:
                 if job_id not in concerned:

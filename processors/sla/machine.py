@@ -51,7 +51,7 @@ from processors.state.seconds import EPOCH_S, milliseconds, second
 from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table, struct_table
 
-_GONE_WITH_HOST = (RunCause.DRAIN,)
+_GONE_WITH_HOST = (RunCause.DRAIN, RunCause.EVICT)
 """A daemon's run that ends by one of these leaves with its host."""
 
 
@@ -396,7 +396,7 @@ class Sla(MachineBase):
         if not len(slots):
             return
         arena, job_ids = self.arena, self.available.jobs_of(slots)
-        before = {job_id: self.budgets.of_job(job_id).missing for job_id in job_ids}
+        before = [self.available.counts[job_id].missing for job_id in job_ids]
         counts = np.ones(len(slots), dtype=np.bool_) if not len(event.free) else event.free_array[items] == 0
         counts &= arena["why"][slots] != RunCause.UPDATE
         flags = arena["flags"][slots] & ~int(Flag.PATIENT | Flag.AGED)
@@ -407,14 +407,16 @@ class Sla(MachineBase):
                 asked_at[hourly] = self.budgets.note_hour(job_id, int(hourly.sum()), now)
                 flags[hourly] |= int(Flag.HOURLY)
         self.available.change(slots, **dict.fromkeys(ASK, 0) | {"allowed": runs, "flags": flags, "asked_at": asked_at})
-        for job_id in job_ids:
+        for job_id, missing in zip(job_ids, before, strict=True):
             after = self.budgets.of_job(job_id)
-            assert after.missing <= max(before[job_id], after.limit + after.extra), job_id
+            assert after.missing <= max(missing, after.limit + after.extra), job_id
         self._waiting.touch(job_ids)
+        self._decisions.apply(job_ids)
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:
         slots, _, _ = self._locate(event)
         self.arena.set("told", slots, TOLD[Code(event.code)])
+        self._decisions.apply(event.job_ids)
 
     def _surplus_set(self, event: SurplusSet, now: int) -> None:
         columns = (event.job_array.tolist(), event.surplus_array.tolist(), event.serial_array.tolist())

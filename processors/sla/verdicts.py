@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from events.codes import Code
-from events.columns import I64
+from events.columns import I64, spread
 from processors.sla.asks import Ask, Unit, units_of
 from processors.sla.availability import Availability, is_healthy, is_ready
 from processors.sla.budgets import Budget, Budgets
@@ -150,7 +150,10 @@ class Judge:
         policy = self._jobs[job_id].policy
         if self._available.counts[job_id].in_units:
             return False
-        return policy is None or not (policy.group or policy.replace or self._budgets.rate(job_id) is not None)
+        if policy is None:
+            return True
+        rate = policy.per_hour is not None or policy.per_hour_percent is not None
+        return not (rate or policy.group or policy.replace)
 
     def of_units(self, job_ids: Sequence[str]) -> Verdicts:
         """The verdicts on all that waits in some jobs, one unit after another."""
@@ -188,9 +191,11 @@ class Judge:
         owner = arena["owner"][slots]
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         job = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(owner))))
-        budgets = [self._budgets.of_job(self._available.job_of(slot)) for slot in slots[starts].tolist()]
-        slack = np.array([budget.slack for budget in budgets])[job]
-        never = np.array([budget.limit <= 0 for budget in budgets])[job]
+        waits = [self._available.job_of(slot) for slot in slots[starts].tolist()]
+        limits = np.array([self._budgets.limit(job_id) for job_id in waits])
+        counts = [self._available.counts[job_id] for job_id in waits]
+        slack = (limits - np.array([each.missing - each.extra for each in counts]))[job]
+        never = (limits <= 0)[job]
         available, allowed, flags = (arena[name][slots] for name in ("available", "allowed", "flags"))
         ready = is_ready(available, allowed, flags)
         healthy = ready & is_healthy(available, allowed, flags)
@@ -206,11 +211,6 @@ class Judge:
 
     def _waiting(self, rows: Sequence[JobRow]) -> I64:
         """The slots with disruptions that wait in some jobs."""
-        arena = self._available.arena
-        if len(rows) < MANY:
-            parts = [np.flatnonzero(arena["asked"][row.base : row.base + row.instances]) + row.base for row in rows]
-            return np.concatenate(parts)
-        mine = np.zeros(len(arena["owner"]) + 1, dtype=np.bool_)
-        mine[[row.base + 1 for row in rows]] = True
-        slots = np.flatnonzero(arena["asked"])
-        return slots[mine[arena["owner"][slots]]]
+        bases, sizes = np.array([(row.base, row.instances) for row in rows]).T
+        slots = spread(bases, sizes)
+        return slots[self._available.arena["asked"][slots] > 0]
