@@ -100,7 +100,7 @@ def host_of(job: np.ndarray, instance: np.ndarray) -> np.ndarray:
 
 
 def asks() -> Iterator[DisruptionAsked]:
-    """What runs on the hosts that drain, in records of 10,000."""
+    """Asks about all that runs on the hosts that drain, in records of 10,000."""
     job, instance = columns(JOBS)
     on = host_of(job, instance) < DRAINING
     job, instance = job[on], instance[on]
@@ -161,9 +161,9 @@ def main() -> None:
     bench.state.take_changes()
     gc.collect()
     gc.disable()
-    asked = list(asks())
+    records = list(asks())
     begun = time.process_time()
-    for event in asked:
+    for event in records:
         bench.hear(event)
     read_s = time.process_time() - begun
     begun = time.process_time()

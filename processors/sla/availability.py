@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from events.codes import RunCause
-from events.columns import FEW, I32, I64, indexed
+from events.columns import FEW, I32, I64, indexed, spread
 from processors.sla.rows import JobRow
 from processors.state.arena import REMOVED, Arena, Slots
 from processors.state.table import Table
@@ -158,7 +158,9 @@ class Availability:
         self.arena.restored()
         self._job_at = {row.base: job_id for job_id, row in self._jobs.items()}
         self.counts = {job_id: Counts() for job_id in self._jobs}
-        self._add(np.flatnonzero(self.arena["owner"]), 1)
+        if self._jobs:
+            bases, sizes = np.array([(row.base, row.instances) for row in self._jobs.values()]).T
+            self._add(spread(bases, sizes), 1)
 
     def recount(self, job_id: str) -> Counts:
         """The counts of a job, instance by instance."""

@@ -118,9 +118,10 @@ class Decisions:
         if sum(len(part) for part in parts) == verdicts.size:
             self._answered = dict.fromkeys(job_ids) if plain else {}
             concerned = {*self._available.jobs_of(np.concatenate(parts))}
-            for job_id in job_ids:
-                if job_id not in concerned:
-                    self._waiting.changed.pop(job_id, None)
+            if plain or not concerned:  # others are looked at together for as long as there is a verdict on one
+                for job_id in job_ids:
+                    if job_id not in concerned:
+                        self._waiting.changed.pop(job_id, None)
         return out
 
     def _allow(self, slots: I64) -> DisruptionAllowed:
@@ -156,8 +157,8 @@ class Decisions:
             over_ms = self._budgets.hour_over_ms(job_id)
             rate = self._budgets.rate(job_id) or 0
             return max(self._budgets.used(job_id), rate), rate, 0 if over_ms is None else over_ms // 1000
-        if code is Code.SLA_GROUP_SPENT:
-            group = self._budgets.of_group(self._budgets.group_of(job_id))
+        if code is Code.SLA_GROUP_SPENT and (name := self._budgets.group_of(job_id)):
+            group = self._budgets.of_group(name)
             return max(group.missing, group.limit), group.limit, 0
         budget = self._budgets.of_job(job_id)
         missing = verdicts.missing.get(job_id, max(budget.missing, budget.limit))

@@ -65,7 +65,7 @@ class Hosts:
         if row is None or event.session < row.session or row.silent:
             return np.zeros(0, dtype=np.int64)
         slots = self._slots(row)
-        if not len(slots):
+        if not self._is_named(row):
             self._forget(event.host_id)
             return slots
         row = self.table.change(event.host_id)
@@ -77,7 +77,7 @@ class Hosts:
         """Runs of hosts of these numbers have ended."""
         for number in sorted({*numbers}):
             host_id = self._numbers.ids[number - 1]
-            if self.table[host_id].silent and not len(self._slots(self.table[host_id])):
+            if self.table[host_id].silent and not self._is_named(self.table[host_id]):
                 self._forget(host_id)
 
     def _forget(self, host_id: str) -> None:
@@ -86,3 +86,7 @@ class Hosts:
 
     def _slots(self, row: HostRow) -> I64:
         return np.flatnonzero(self._available.arena["host"] == row.number + 1)
+
+    def _is_named(self, row: HostRow) -> bool:
+        """Whether there are runs on a host, or a unit that leaves it."""
+        return bool(len(self._slots(row)) or (self._available.arena["unit"] == row.number + 1).any())

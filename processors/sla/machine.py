@@ -188,6 +188,9 @@ class Sla(MachineBase):
             row.max_unavailable, row.policy = event.max_unavailable, _policy(event)
             self.budgets.join(job_id)
             self._ripen_by(job_id, row.rules.min_healthy_ms - before.min_healthy_ms)
+            slots = self.available.waiting(job_id)
+            self.available.flag(slots, off=int(Flag.PATIENT))
+            self.available.flag(slots[self._is_patient(job_id, slots, now)], on=int(Flag.PATIENT))
             if before.group and before.group in self.groups:
                 self._waiting.touch_group(before.group)
         self._waiting.touch((job_id,))
@@ -356,15 +359,21 @@ class Sla(MachineBase):
         if len(event.since):
             since = np.clip(event.since_array[items] - EPOCH_S, 1, second(now))
         flags = self.arena["flags"][slots] & ~int(Flag.PATIENT | Flag.AGED | Flag.HOURLY)
+        unit = self._units(event, items)
+        self.available.change(slots, asked=runs, asked_at=since, why=why, unit=unit, told=0, flags=flags)
         job_ids, job, _ = self.available.named(slots)
         for at, job_id in enumerate(job_ids):
             self.budgets.forget_hour(job_id, now)
             if self.budgets.replaces_first(job_id):
-                young = milliseconds(since) + self.jobs[job_id].rules.replace_wait_ms > now
-                flags[(job == at) & young & (why != RunCause.PREEMPT)] |= int(Flag.PATIENT)
-        unit = self._units(event, items)
-        self.available.change(slots, asked=runs, asked_at=since, why=why, unit=unit, told=0, flags=flags)
+                mine = slots[job == at]
+                self.available.flag(mine[self._is_patient(job_id, mine, now)], on=int(Flag.PATIENT))
         self._waiting.touch(job_ids)
+
+    def _is_patient(self, job_id: str, slots: I64, now: int) -> Any:
+        """Says of disruptions of a job whether they wait for a replacement, before the plain budget is used."""
+        since, why = (self.arena[column][slots].astype(np.int64) for column in ("asked_at", "why"))
+        young = milliseconds(since) + self.jobs[job_id].rules.replace_wait_ms > now
+        return young & (why != RunCause.PREEMPT) & self.budgets.replaces_first(job_id)
 
     def _units(self, event: DisruptionAsked, items: I64) -> I64:
         """The column `unit`, with the numbers that hosts have here."""

@@ -61,7 +61,8 @@ class Waiting:
         """A job is over."""
         self.changed.pop(job_id, None)
         self.replacing.pop(job_id, None)
-        self._in_units.pop(job_id, None)
+        if job_id in self._in_units:
+            self._leave_units(job_id)
 
     def related(self, job_ids: Iterable[str]) -> list[str]:
         """The jobs that wait, and whose verdicts are given together with those of some: they share the budget of a
@@ -87,11 +88,17 @@ class Waiting:
             self._jobs.change(job_id).changed_by = cause
         else:
             self.changed.pop(job_id, None)
+        self._timers.look(job_id)
         if counts.in_units:
             self._in_units[job_id] = None
-        else:
-            self._in_units.pop(job_id, None)
-        self._timers.look(job_id)
+        elif job_id in self._in_units:
+            self._leave_units(job_id)
+
+    def _leave_units(self, job_id: str) -> None:
+        """Nothing of a job waits in a unit any more: others of the unit may go. All units are looked at together."""
+        del self._in_units[job_id]
+        if self._in_units:
+            self._mark(min(self._in_units), self._input.cause)
 
     def _replaces(self, job_id: str) -> bool:
         return self._jobs[job_id].surplus > 0 or self._budgets.replaces_first(job_id)

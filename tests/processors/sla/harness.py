@@ -1,6 +1,7 @@
 """Sla by itself: what lifecycle says to it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from events.codes import Outcome
 from events.columns import pack_ints
@@ -40,17 +41,21 @@ class World(Alone[Sla]):
         return let_go(self.peer("lifecycle", *decisions))
 
     def look(self, copy: Sla) -> None:
-        assert self.machine.next_wakeup() is None
+        for job_id, counts in self.machine.available.counts.items():
+            assert counts == self.machine.available.recount(job_id) == copy.available.counts[job_id]
 
-    def service(self, job_id: str, instances: int, max_unavailable: int | None, running: bool = True) -> None:
+    def service(
+        self, job_id: str, instances: int, max_unavailable: int | None, running: bool = True, **fields: Any
+    ) -> None:
         accepted = JobAccepted(
             job_id=job_id,
             jobs_offset=0,
             pool="/p",
-            kind="stateless",
+            kind=fields.pop("kind", "stateless"),
             instances=instances,
             shapes=(TaskShape({"cpu": 1}),),
             max_unavailable=max_unavailable,
+            **fields,
         )
         self.hear(accepted)
         if running:
