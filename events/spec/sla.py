@@ -64,6 +64,23 @@ def write_part(instances: int | None, of_all: int | None) -> int | str | None:
     return instances if of_all is None else f"{of_all}%"
 
 
+class GroupBounds(Spec):
+    """The bounds of a budget that jobs share. Percentages are of the wanted instances of all of them."""
+
+    max_unavailable: Part | None = Field(
+        default=None, description="Instances that may be unavailable on purpose; a percentage is rounded down."
+    )
+    min_available: Part | None = Field(
+        default=None, description="Instances that must stay available; a percentage is rounded up."
+    )
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "GroupBounds":
+        if self.max_unavailable is None and self.min_available is None:
+            raise at("max_unavailable", "is missing, and so is min_available: a group has one of them", None)
+        return self
+
+
 class DisruptionWindow(Spec):
     """A time at which instances may be disrupted on purpose."""
 

@@ -16,6 +16,7 @@ SECTIONS = {
     "Use": {
         "job": "Submit, follow, update and stop jobs.",
         "pool": "Define and inspect pools.",
+        "sla": "Show budgets of availability; share them.",
         "secret": "Keep passwords and keys for jobs.",
         "usage": "Show what runs asked for and used.",
         "ui": "Open the web UI of a cell in a browser.",

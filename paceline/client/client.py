@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from paceline.client.operation_models import RoundRecord
     from paceline.client.page_models import HostsPage
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
+    from paceline.client.sla_models import SlaGroup, SlaGroupList, SlaState
     from paceline.client.usage_models import HostUsage, UsageSums
 
 
@@ -181,6 +182,41 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests):
         """Removes a volume with all that is in it; refused while its task is to find it there."""
         body = {"command_id": new_id("removal"), "job_id": job_id, "instance": instance, "name": name, "reason": reason}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "volume-removals"), body, wait))
+
+    def sla(self, job_id: str) -> "SlaState":
+        """The budget of a job: what it allows, what is used of it, and what waits for it."""
+        return cast("SlaState", self._get(path_of("jobs", job_id, "sla")))
+
+    def slas(self, pool: str = "", at_risk: bool = False) -> "Iterator[SlaState]":
+        """The budgets of open jobs that have an SLA; `at_risk`: only of those whose next planned disruption would be
+        refused, or that are below a bound.
+        """
+        filters = {name: value for name, value in (("pool", pool), ("at_risk", "true" if at_risk else "")) if value}
+        return self._all("/v1/slas", "slas", {"page_size": PAGE, **filters})
+
+    def sla_groups(self) -> "list[SlaGroup]":
+        """The budgets that jobs share."""
+        return cast("SlaGroupList", self._get("/v1/sla-groups"))["groups"]
+
+    def sla_group(self, name: str) -> "SlaGroup":
+        """A budget that jobs share, with each of them."""
+        return cast("SlaGroup", self._get(path_of("sla-groups", name)))
+
+    def set_sla_group(
+        self,
+        name: str,
+        max_unavailable: int | str | None = None,
+        min_available: int | str | None = None,
+        reason: str = "",
+        wait: float = 0,
+    ) -> Answer:
+        """Sets a budget that jobs share: numbers of instances, or percentages such as `25%`."""
+        body = {"max_unavailable": max_unavailable, "min_available": min_available}
+        return cast(Answer, self._write("PUT", path_of("sla-groups", name), body, wait, _because(reason)))
+
+    def remove_sla_group(self, name: str, reason: str = "", wait: float = 0) -> Answer:
+        """Removes a budget that jobs share."""
+        return cast(Answer, self._write("DELETE", path_of("sla-groups", name), None, wait, _because(reason)))
 
     def secrets(self) -> "list[SecretVersion]":
         """The names and versions of all secrets."""

@@ -61,6 +61,7 @@ from paceline.client.page_models import (
 from paceline.client.placement_models import TaskPlacement
 from paceline.client.plan_models import JobPlan, JobPlans
 from paceline.client.pool_models import Entitlement, Pool, PoolAnswer, PoolPlans, PoolTree, Queue
+from paceline.client.sla_models import SlaGroup, SlaGroupList, SlasPage, SlaState
 from paceline.client.usage_models import HostUsage, JobUsage, UsageSums
 
 REF = "#/components/schemas/{name}"
@@ -85,6 +86,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}/diff": Diff,
     "/v1/jobs/{job_id}/explanation": Explanation,
     "/v1/jobs/{job_id}/history": HistoryPage,
+    "/v1/jobs/{job_id}/sla": SlaState,
     "/v1/jobs/{job_id}/tasks": TasksPage,
     "/v1/jobs/{job_id}/tasks/{instance}/runs": RunList,
     "/v1/jobs/{job_id}/updates": UpdateList,
@@ -108,6 +110,9 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/rounds/{machine}/{number}": RoundRecord,
     "/v1/secrets": SecretList,
     "/v1/series": CellSeries,
+    "/v1/sla-groups": SlaGroupList,
+    "/v1/sla-groups/{name}": SlaGroup,
+    "/v1/slas": SlasPage,
     "/v1/throttled-tasks": TasksPage,
     "/v1/usage": UsageSums,
     "/v1/volumes": VolumesPage,

@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 from sqlalchemy import Table
 
 from events.codes import LIVE_TASKS, TaskState
-from projections.views import maintenance_rows, rows, run_rows, series_rows, sharing_rows, tables, update_rows
+from projections.views import maintenance_rows, rows, run_rows, series_rows, sharing_rows, sla_rows, tables, update_rows
 from projections.views.blocks import Blocks
 from projections.views.job_records import JobRecords
 from projections.views.usage_rows import UsageSums
@@ -20,7 +20,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures", "standing", "since_s", "version",
                 "update", "step", "due_s", "state_s", "ordered_s", "started_s", "ended_s", "why")  # fmt: skip
 """`exit_code`, `outcome` and `why` (a `RunCause`) are those of the last run that ended, 0 from the order of the next
-one on. `standing` is
+one on; `why` is told as soon as a run is to stop. `standing` is
 what entitlement says (`waiting.py`), `since_s` the second since when a task has its state or, while it waits, that.
 `version` is that of the last run that was ordered, `update` the last update that took the task, `step` how far it is.
 `due_s` is the second until which a task waits for its next run, 0: it doesn't wait for a time; `state_s` the
@@ -241,6 +241,8 @@ class Cache:
         self.maintenance_hosts = Rows(tables.maintenance_hosts, maintenance_rows.MaintenanceHostRow)
         self.disruptions = Rows(tables.disruptions, maintenance_rows.DisruptionRow)
         self.deferrals = Rows(tables.deferrals, maintenance_rows.DeferralRow)
+        self.slas = Rows(tables.slas, sla_rows.SlaRow)
+        self.sla_groups = Rows(tables.sla_groups, sla_rows.SlaGroupRow)
         self.usage = UsageSums()
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))

@@ -23,7 +23,16 @@ from sqlalchemy import (
     select,
 )
 
-from projections.views import maintenance_rows, rows, run_rows, series_rows, sharing_rows, update_rows, usage_rows
+from projections.views import (
+    maintenance_rows,
+    rows,
+    run_rows,
+    series_rows,
+    sharing_rows,
+    sla_rows,
+    update_rows,
+    usage_rows,
+)
 from projections.views.job_states import REJECTED
 
 FORMAT = "35"
@@ -62,6 +71,8 @@ pools = _table("pools", rows.PoolRow, "path")
 pool_facts = _table("pool_facts", rows.PoolFactRow, "offset")
 pool_use = _table("pool_use", rows.PoolUseRow, "path")
 hosts = _table("hosts", rows.HostRow, "host_id")
+slas = _table("slas", sla_rows.SlaRow, "job_id")
+sla_groups = _table("sla_groups", sla_rows.SlaGroupRow, "name")
 volumes = _table("volumes", rows.VolumeRow, "host_id", "job_id", "instance", "name")
 host_names = _table("host_names", rows.HostNameRow, "number")
 rounds = _table("rounds", rows.RoundRow, "machine", "number")
@@ -115,6 +126,7 @@ Index("past_runs_by_host", past_runs.c.host, past_runs.c.ended_s)
 Index("hosts_by_place", hosts.c.place, hosts.c.host_id)
 Index("maintenances_by_number", maintenances.c.number)
 Index("maintenance_hosts_by_place", maintenance_hosts.c.maintenance_id, maintenance_hosts.c.place)
+Index("slas_by_group", slas.c.shared, sqlite_where=slas.c.shared != "")
 Index("volumes_by_job", volumes.c.job_id)
 Index("rounds_by_position", rounds.c.machine, rounds.c.position)
 Index("rounds_by_time", rounds.c.machine, rounds.c.at_ms, rounds.c.number)

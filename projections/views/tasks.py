@@ -269,6 +269,7 @@ class TaskFold:
         state = tasks["state"][selection.places]
         current = tasks["run"][selection.places] == event.run_array[selection.at]
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
+        tasks["why"][selection.places[current]] = event.why_array[selection.at[current]] if event.why else 0
         self._moves.move(moment, selection.some(current), TaskState.STOPPING)
 
     def _ended(self, moment: RecordContext, event: RunsEnded) -> None:

@@ -176,7 +176,8 @@ def accepted(event: JobSubmitted, offset: int, first_run: int = 1) -> tuple[JobA
     )
     shapes = (TaskShape(event.resources, len(event.ports)),)
     answer = JobAccepted(job_id=event.job_id, jobs_offset=offset, pool=event.pool, kind=event.kind, shapes=shapes,
-                         instances=event.instances, gang_min=gang, first_run=first_run)  # fmt: skip
+                         instances=event.instances, gang_min=gang, first_run=first_run,
+                         max_unavailable=event.max_unavailable, sla=event.sla)  # fmt: skip
     return answer, queued
 
 
