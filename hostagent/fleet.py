@@ -30,6 +30,7 @@ from hostagent.messages import (
     ImagesLine,
     ImageState,
     LogLine,
+    MachineIdentity,
     OrderKind,
     Orders,
     Reports,
@@ -88,8 +89,12 @@ class Fleet:
         session: int,
         on_order: OnOrder | None = None,
         heartbeat_ms: int | None = HEARTBEAT_MS,
+        boot: str = "",
     ) -> None:
-        """`heartbeat_ms`: so often it says that it lives; None: who steps it sets `heard_ms`."""
+        """`heartbeat_ms`: so often it says that it lives; None: who steps it sets `heard_ms`. `boot`: that of the
+        machines of all its hosts; empty: they don't say it.
+        """
+        self._machine = MachineIdentity(boot=boot)
         self.heard_ms = 0
         self.started = 0
         self.ended = 0
@@ -208,6 +213,7 @@ class Fleet:
             runs=self._inventory(number),
             position=int(self._positions[number]),
             taints=spec.taints,
+            machine=self._machine,
         )
 
     def _connected(self, host_id: str, answer: Welcome | SessionRefused) -> None:

@@ -114,6 +114,7 @@ class Campaigns:
             if plan is None:
                 raise Violation(f"{round_} starts {name}, which nobody has asked for")
             self.campaigns[name] = Campaign(plan, steps=dict.fromkeys(event.host_ids, int(Step.NONE)))
+            self._of |= dict.fromkeys(event.host_ids, name)
             self.campaigns[name].since_ms = dict.fromkeys(event.host_ids, round_.now_ms)
         campaign = self.campaigns[name]
         if event.state == "RUNNING" and campaign.state != "RUNNING":

@@ -14,6 +14,10 @@
     job ID ran on ATTRIBUTE=VALUE               all its runs were on hosts that had it then
     host ID is STATE                            UP, RETURNING, SILENT, LOST, DRAINING, DRAINED and so on
     host ID runs OP N                           runs that hold of it
+    campaign ID is STATE                        RUNNING, PAUSED, ABORTING, ABORTED, DONE, or ABSENT
+    campaign ID hosts STEP OP N                 hosts of it that are in a step: campaign kernel hosts DONE == 6
+    campaign ID taken OP N                      hosts that it has between DRAIN and CHECK
+    campaign ID waits for CODE                  why it starts no host
     pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT
     cell tasks STATE OP N                       tasks of all jobs
     cell preempted OP N
@@ -42,6 +46,7 @@ from paceline.simulate.scenario.assertions import (
     tasks_in,
     unit_of,
 )
+from paceline.simulate.scenario.campaign_assertions import of_campaign
 from paceline.simulate.scenario.job_assertions import of_job
 from processors.placement.states import Phase
 
@@ -144,4 +149,4 @@ def _events(text: str, words: list[str]) -> Assertion:
     return Assertion(text, evaluate)
 
 
-_KINDS = {"job": of_job, "host": _host, "pool": _pool, "cell": _cell, "events": _events}
+_KINDS = {"job": of_job, "host": _host, "pool": _pool, "campaign": of_campaign, "cell": _cell, "events": _events}

@@ -79,6 +79,9 @@ def _check_references(scenario: Scenario, document: Document, from_files: Sequen
         host = event.host()
         if host is not None and host not in hosts and host not in groups:
             yield document.fault(f"/events/{index}", f"there is no host or group {host}")
+        for name in event.campaign.names() if event.campaign is not None else ():
+            if name not in hosts and name not in groups:
+                yield document.fault(f"/events/{index}/campaign", f"there is no host or group {name}")
         if event.submit is not None and "at" in event.submit.model_fields_set:
             yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
         if event.update is not None and "at" in event.update.model_fields_set:
@@ -174,7 +177,15 @@ def _check_names(scenario: Scenario, document: Document, jobs: set[str], hosts: 
     pairs = {f"hostname={host}" for host in hosts}
     pairs |= {f"{name}={value}" for group in scenario.hosts for name, value in group.attributes.items()}
     resources = {*STANDARD, REVOCABLE} | {kind.name for kind in (scenario.cell.resources if scenario.cell else ())}
-    existing = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools, "resource": resources}
+    campaigns = {str(e.campaign.start.maintenance_id) for e in scenario.events if e.campaign and e.campaign.start}
+    existing = {
+        "campaign": campaigns,
+        "job": jobs,
+        "host": hosts,
+        "host with": pairs,
+        "pool": pools,
+        "resource": resources,
+    }
     for index, expectation in enumerate(scenario.expect):
         for kind, names in expectation.assertion().names.items():
             for name in names:

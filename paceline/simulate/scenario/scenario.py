@@ -16,6 +16,7 @@ from events.spec.settings import CellSpec
 from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.assertions import Assertion, Malformed
+from paceline.simulate.scenario.campaigns import Campaign
 from paceline.simulate.scenario.expectations import parse
 from paceline.simulate.scenario.job_commands import (
     Deletion,
@@ -47,7 +48,7 @@ JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 EVENTS = (
     *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
     *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "taint", "load", "offers"),
-    *("drain", "cordon", "restore"),
+    *("drain", "cordon", "restore", "campaign"),
     *("lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
@@ -94,6 +95,9 @@ class TimedAction(ScenarioPart):
     taint: HostTaint | None = Field(default=None, description="An operator taints a host, or takes a taint off.")
     drain: HostDrain | None = Field(default=None, description="An operator wants a host, or all of a group, empty.")
     cordon: Host | None = Field(default=None, description="An operator keeps new tasks away.")
+    campaign: Campaign | None = Field(
+        default=None, description="An operator starts a campaign of maintenance, or acts on one."
+    )
     restore: Host | None = Field(default=None, description="An operator ends drain and cordon.")
     load: Load | None = Field(default=None, description="A host says what it uses, and what it lends of its CPU.")
     offers: Offer | None = Field(default=None, description="A host offers more or less than it did.")

@@ -32,10 +32,16 @@ class HostSet:
 
 
 class Hosts:
-    """All hosts of a cell. `apart`: hosts that something of their own happens to."""
+    """All hosts of a cell. `apart`: hosts that something of their own happens to. `say_boots`: a host that has failed
+    and returns says that its machine was restarted.
+    """
 
-    def __init__(self, cell: SimulatedCell, groups: Sequence[HostGroup], individual: set[str]) -> None:
+    def __init__(
+        self, cell: SimulatedCell, groups: Sequence[HostGroup], individual: set[str], say_boots: bool = False
+    ) -> None:
         self._cell = cell
+        self._say_boots = say_boots
+        self.groups = groups
         self._by_name: dict[str, list[HostSet]] = {}
         for group in groups:
             for first, count in _ranges(group, individual):
@@ -98,9 +104,10 @@ class Hosts:
         """Hosts connect with nothing on them."""
         host_set.connections += 1
         session = host_set.connections * SESSIONS
+        boot = f"boot-{host_set.connections}" if self._say_boots else ""
 
         def make(gateway: Gateway) -> Fleet:
-            return Fleet(gateway, [host_set.hosts], self._cell.clock, session, heartbeat_ms=None)
+            return Fleet(gateway, [host_set.hosts], self._cell.clock, session, heartbeat_ms=None, boot=boot)
 
         if host_set.part is None:
             host_set.part = self._cell.add_fleet(f"hosts {host_set.names[0]}", make)

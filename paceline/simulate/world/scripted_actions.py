@@ -42,7 +42,9 @@ OfHost = Callable[..., HostLossConfirmed | HostRemovalRequested | HostClearReque
 
 def actions(scenario: Scenario, cell: SimulatedCell) -> Iterator[Action]:
     """All that happens to a cell, by time; at the same time in the order of the file, settings and pools first."""
-    hosts = Hosts(cell, scenario.hosts, {name for event in scenario.events if (name := event.host())})
+    alone = {name for event in scenario.events if (name := event.host())}
+    reboots = any(event.campaign is not None and event.campaign.reboots for event in scenario.events)
+    hosts = Hosts(cell, scenario.hosts, alone, say_boots=reboots)
     planned: list[Action] = []
     if scenario.cell is not None:
         planned.append(Action(0, partial(cell.append, scenario.cell.to_event("scenario"))))
@@ -97,6 +99,9 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(_say_of_all, cell, hosts, name, partial(HostsCordonRequested, command_id=command_id))
         case TimedAction(restore=name) if name is not None:
             return partial(_say_of_all, cell, hosts, name, partial(HostsResumeRequested, command_id=command_id))
+        case TimedAction(campaign=campaign) if campaign is not None:
+            of_campaign = campaign.to_event(hosts.groups, command_id)
+            return partial(cell.append, of_campaign, of_campaign.maintenance_id.encode())
         case TimedAction(lose=name) if name is not None:
             return partial(cell.lose, name)
         case TimedAction(heal=name) if name is not None:

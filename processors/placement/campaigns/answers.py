@@ -8,7 +8,7 @@ from events.records.placement import HostMaintenanceChanged, HostsAnswered
 from processors.placement.campaigns.rows import CampaignAskRow, State
 from processors.placement.campaigns.table import CampaignTable
 from processors.placement.hosts import Hosts
-from processors.placement.stages import Goal, Stages, changed
+from processors.placement.stages import CAMPAIGN, Goal, Stages, changed
 from processors.placement.windows import Windows
 from processors.state.causes import host_fact
 from processors.state.cell_settings import CellSettings
@@ -78,7 +78,7 @@ class Answers:
         of_whom: dict[tuple[str, str], dict[str, Goal]] = {}
         for host_id in ask.host_ids:
             row = self._stages.of(host_id)
-            by, source = (row.by, row.source) if row.by else ("", ask.maintenance_id)
+            by, source = (row.by, row.source) if row.by else (CAMPAIGN, ask.maintenance_id)
             of_whom.setdefault((by, source), {})[host_id] = row.goal._replace(step=Step.PENDING)
         return [
             changed(hosts, Code.CAMPAIGN, by=by, source=source, cause=host_fact(offset))

@@ -188,8 +188,6 @@ class Campaigns:
             by, source = CAMPAIGN, campaign
             if to.goal._replace(step=stage.goal.step) == stage.goal and stage.by:
                 by, source = stage.by, stage.source  # whoever had the host has it still
-            elif to.goal.stage == Stage.UP:
-                by = ""
             groups.setdefault(Group(campaign, to.code, to.message, by, source), {})[host_id] = to.goal
         for group, hosts in groups.items():
             cause = recorded(self.rows.campaigns[group.campaign].by)

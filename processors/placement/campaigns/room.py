@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from events.columns import I64, indexed
+from events.columns import indexed
 from processors.placement.campaigns.rows import PlanRow
 from processors.placement.cluster_view import ClusterView
 from processors.placement.hosts import Hosts
@@ -48,8 +48,9 @@ class RoomElsewhere:
         return lacking
 
     def _place(self, view: ClusterView, number: int, row: JobRow, count: int) -> int:
-        hosts: I64 = view.each(view.shape(number, row.strategy), count, None)
-        return len(hosts)
+        shape = view.shape(number, row.strategy)
+        level = np.zeros(len(view.hosts.ids), dtype=np.int64) if shape.spread else None
+        return len(view.each(shape, count, level))
 
 
 def moves(row: JobRow, plan: PlanRow) -> bool:
