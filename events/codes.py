@@ -360,6 +360,8 @@ class Code(StrEnum):
     """Hosts with room have as much of the job as its spread allows."""
     NO_EMPTY_HOST = "NO_EMPTY_HOST"
     """It wants hosts for itself, and those with room have tasks of other jobs."""
+    WINDOW_TOO_SOON = "WINDOW_TOO_SOON"
+    """It isn't to be disturbed, and hosts with room are emptied before it is sure to be over."""
     NO_GROUP_FITS = "NO_GROUP_FITS"
     """Its tasks would fit, but not on hosts that have one value of an attribute."""
     NO_HOSTS = "NO_HOSTS"

@@ -749,6 +749,11 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
     sla: SlaPolicy | None = None
     """The rest of its SLA; null: `max_unavailable` alone says it."""
 
+    longest_ms: int = 0
+    """How long a run of batch work that isn't to be disturbed may last, its start and stop included; -1: nobody knows;
+    0: it may be disturbed.
+    """
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -783,6 +788,7 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
         shape: Values | None = None,
         labels: dict[str, str] | None = None,
         sla: SlaPolicy | None = None,
+        longest_ms: int = 0,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -803,6 +809,7 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
             shape=b"" if shape is None else pack_ints(shape),
             labels={} if labels is None else labels,
             sla=sla,
+            longest_ms=longest_ms,
         )
 
 

@@ -31,7 +31,17 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
         shape=shapes.shape,
         labels=job.labels,
         sla=sla_part(job.sla),
+        longest_ms=_longest_ms(job),
     )
+
+
+def _longest_ms(job: SubmittedRow) -> int:
+    """The most time that a run takes which is not to be disturbed; -1: it is not known, 0: it may be disturbed."""
+    if job.kind != "batch" or (job.preemptible and job.on_preempt != "fail"):
+        return 0
+    if not job.max_runtime_ms:
+        return -1
+    return job.start_deadline_ms + job.max_runtime_ms + job.stop_grace_ms
 
 
 def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:

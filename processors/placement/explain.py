@@ -27,6 +27,7 @@ from processors.placement.neighbours import (
     RULE_NAMES,
     SHARED,
     SPREAD,
+    WINDOW,
     Neighbours,
     one_by_one,
 )
@@ -58,6 +59,7 @@ RULE_CODES = {
     APART: Code.KEPT_APART,
     SPREAD: Code.SPREAD_LIMIT,
     SHARED: Code.NO_EMPTY_HOST,
+    WINDOW: Code.WINDOW_TOO_SOON,
     len(RULE_NAMES): Code.NO_GROUP_FITS,
 }
 

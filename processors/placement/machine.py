@@ -123,7 +123,7 @@ BESIDE_WAITING: frozenset[type[Event]] = frozenset(
         *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
         *(CellConfigured, HostTaintRequested, HostImages, HostHealthReported),
         *(HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, HostsAnswered),
-        *(MaintenanceWindowSet, MaintenanceWindowRemoved, MaintenanceWindowChanged),
+        *(MaintenanceWindowSet, MaintenanceWindowRemoved),
     )
 )
 """Records that change nothing for the tasks that wait."""
@@ -149,15 +149,15 @@ class Placement(MachineBase):
         self.hosts = Hosts(self.cell, self._input)
         self._reports = HostReports(self.hosts, self.cell)
         self._settings = CellSettings()
-        self.runs = Runs(self.hosts, self.cell, self._settings)
         self.stages = Stages(self.hosts)
+        self.windows = Windows(self.hosts, self.stages, self._settings, self._input)
+        self.runs = Runs(self.hosts, self.cell, self._settings, self.windows)
         self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input, self.stages)
         self._removals = HostRemovals(self.hosts, self._settings, self._input)
         self.conditions = Conditions(self.hosts, self._settings, self._input)
         self._avoidance = Avoidance(self.hosts, self.conditions, self._input)
         self._taints = Taints(self.hosts, self._input)
         self._maintenance = Maintenance(self.hosts, self.runs, self.stages, self._settings, self._input)
-        self.windows = Windows(self.hosts, self.stages, self._settings, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.slack = Slack(self.hosts, self.runs, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
@@ -319,8 +319,8 @@ class Placement(MachineBase):
         self._avoidance.restored()
         self.conditions.restored()
         self._matching.restored()
-        self.runs.restored()
         self.windows.restored()
+        self.runs.restored()
         self.stages.restored()  # behind what runs hold: that is no change of what leaves
         self.hosts.watch_shrunk()
         self.slack.restored()
@@ -397,6 +397,7 @@ class Placement(MachineBase):
     def _serve(self, now: int, caught_up: bool, budget: Budget) -> tuple[list[Event], int]:
         """The decisions about tasks that wait, and the time up to which all deadlines were looked at."""
         last_by, holds = self.cell["cell"].last_by, self.sharing.holds()
+        self.windows.looked_ms = now
         room = kept_room(self.hosts, holds)
         assignment = Assignment(self.runs, self.hosts, room, budget, lambda slot: self.sharing.may_ask(slot, now))
         placed = assignment.place()

@@ -25,9 +25,9 @@ HOST = "host"
 """In place of an attribute: the host itself."""
 NEVER_LEVEL = 1 << 40
 """The level of a group whose target is 0: after all others."""
-FREE, LIMIT, AFFINITY, APART, SPREAD, SHARED = range(6)
+FREE, LIMIT, AFFINITY, APART, SPREAD, SHARED, WINDOW = range(7)
 """Why a host isn't allowed; FREE: it is."""
-RULE_NAMES = ("", "host limit", "affinity", "anti-affinity", "spread", "other tasks")
+RULE_NAMES = ("", "host limit", "affinity", "anti-affinity", "spread", "other tasks", "window")
 
 
 class Put(NamedTuple):
@@ -263,6 +263,7 @@ class Rules:
             self.spread = _Spread(rules, seen, groups, own, eligible, row.instances)
         self._others = seen.others(job_id) if rules.exclusive else None
         self.within = seen.groups(rules.within) if rules.within else None
+        self._too_late = seen.runs.windows.too_late(row.longest_ms) if _meets_windows(seen, row) else None
 
     @property
     def limits_alone(self) -> bool:
@@ -282,6 +283,8 @@ class Rules:
             reasons[self._own >= self.rules.host_limit] = LIMIT
         if self._others is not None:
             reasons[self._others > 0] = SHARED
+        if self._too_late is not None:
+            reasons[self._too_late] = WINDOW
         return reasons
 
     def clearable(self) -> tuple[Mask, Obstacles | None]:
@@ -543,8 +546,17 @@ def is_whole(
     return False
 
 
+def _meets_windows(seen: Seen, row: JobRow) -> bool:
+    """Whether tasks of a job aren't to be disturbed, and there are hosts that are emptied at known times."""
+    return bool(row.longest_ms) and seen.runs.windows.empties
+
+
 def are_ruled(seen: Seen, row: JobRow) -> bool:
-    """Whether tasks of a job look at their neighbours: by their own rules, or since others shun their label."""
+    """Whether tasks of a job look at more than one host at a time: at their neighbours by their own rules, or since
+    others shun their label, or at when hosts are emptied.
+    """
+    if _meets_windows(seen, row):
+        return True
     if not seen.runs.shapes.ruled:
         return False
     return bool(seen.rules_of(row)) or bool(seen.runs.index.shunned(row.labels))

@@ -159,6 +159,8 @@ class JobRow(msgspec.Struct, array_like=True):
     """The bounds of its SLA; None: it has none, or they aren't known."""
     surge: int = 0
     """So many are replaced before they leave; 0: none are."""
+    longest_ms: int = 0
+    """The time that a run of it may last, if it isn't to be disturbed; -1: nobody knows, 0: it may be disturbed."""
 
     @property
     def precedence(self) -> int:

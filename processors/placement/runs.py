@@ -48,6 +48,7 @@ from processors.placement.job_index import JobIndex
 from processors.placement.ports import TaskPorts
 from processors.placement.rows import GANG, CellRow, JobRow
 from processors.placement.waits import Waits
+from processors.placement.windows import Windows
 from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.leaving import Leaving
@@ -80,7 +81,8 @@ class Watch(Protocol):
 class Runs:
     """Jobs, and the columns of their tasks. Keeps up what the runs hold of the hosts."""
 
-    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings) -> None:
+    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings, windows: Windows) -> None:
+        self.windows = windows
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.ports = TaskPorts()
         self.shapes = Shapes()
@@ -150,6 +152,7 @@ class Runs:
                 stays=event.kind in ("stateful", "daemon"),
                 bounds=_bounds(event) if sla else None,
                 surge=_surge(event) if sla else 0,
+                longest_ms=event.longest_ms,
             ),
         )
         self.index.add(event.job_id, row)

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 from itertools import islice, pairwise
 
 import msgspec
+import numpy as np
 
 from events.codes import Code, Stage
 from events.records.base import Event
@@ -18,6 +19,7 @@ from events.records.parts import Cause, DrainPlan, ZoneOffsets
 from events.records.placement import HostMaintenanceChanged, HostsAnswered, MaintenanceWindowChanged
 from events.schedules import next_opening, schedule_fault
 from processors.placement.hosts import Hosts
+from processors.placement.packing import Mask
 from processors.placement.stages import WINDOW, Goal, Stages, changed
 from processors.state.causes import CauseRow, CurrentInput, host_fact
 from processors.state.cell_settings import CellSettings
@@ -33,6 +35,7 @@ WINDOWS_MAX = 1_000
 WEEK_MS = 7 * 86_400_000
 """A window is open for so long at most, and leads for so long."""
 MINUTE_MS = 60_000
+_NEVER_MS = 1 << 62
 
 
 class WindowRow(msgspec.Struct, array_like=True):
@@ -94,24 +97,40 @@ class Windows:
         """When windows lead, open or close."""
         self._of_host: dict[str, dict[str, None]] = {}
         """The windows of each host."""
+        self._emptying: dict[str, None] = {}
+        """Windows that open again and empty their hosts, by id."""
+        self.looked_ms = 0
+        """The logical time of the decision that is made."""
 
     def restored(self) -> None:
         """Finds again what is derived."""
         self._next.restore((window_id, row.next_ms) for window_id, row in self.table.items() if row.next_ms)
-        self._of_host = {}
+        self._of_host, self._emptying = {}, {}
         for window_id, row in self.table.items():
-            self._index(window_id, row.host_ids)
+            self._index(window_id, row)
 
     def is_open(self, window_id: str) -> bool:
         """Whether a window is open."""
         row = self.table.get(window_id)
         return row is not None and row.state == OPEN
 
-    def opens_ms(self, host_id: str) -> int | None:
-        """When the next window of a host opens for which it is emptied, or has opened; None: none will."""
-        rows = (self.table[window_id] for window_id in self._of_host.get(host_id, ()))
-        times = [row.opens_ms for row in rows if row.drains and row.opens_ms and host_id not in row.left_out]
-        return min(times, default=None)
+    @property
+    def empties(self) -> bool:
+        """Whether hosts are emptied by windows."""
+        return bool(self._emptying)
+
+    def too_late(self, longest_ms: int) -> Mask:
+        """The hosts on which a run that lasts so long isn't sure to be over when a window next opens; -1: nobody knows
+        how long.
+        """
+        opens_ms = np.full(len(self._hosts.ids), _NEVER_MS, dtype=np.int64)
+        for window_id in self._emptying:
+            row = self.table[window_id]
+            hosts = [host_id for host_id in row.host_ids if host_id in self._hosts.table]
+            numbers = [self._hosts.table[host_id].number for host_id in hosts if host_id not in row.left_out]
+            opens_ms[numbers] = np.minimum(opens_ms[numbers], row.opens_ms)
+        too_late: Mask = opens_ms < (_NEVER_MS if longest_ms < 0 else self.looked_ms + longest_ms)
+        return too_late
 
     # What is said.
 
@@ -149,7 +168,7 @@ class Windows:
             self._drop(ask.window_id, before)
         if ask.window is not None:
             window = self.table.put(ask.window_id, _begun(ask.window, before, now))
-            self._index(ask.window_id, window.host_ids)
+            self._index(ask.window_id, window)
             self._next.set(ask.window_id, window.next_ms or None)
 
     def changed(self, event: MaintenanceWindowChanged, now: int) -> None:
@@ -162,6 +181,8 @@ class Windows:
         if row.state == SET:
             row.left_out = {}
         self._next.set(event.window_id, row.next_ms or None)
+        if not row.opens_ms:
+            self._emptying.pop(event.window_id, None)
 
     def host_changed(self, event: HostMaintenanceChanged, now: int) -> None:
         """Hosts that an operator takes back are out of windows that go on, until their next time."""
@@ -297,14 +318,17 @@ class Windows:
     def _drop(self, window_id: str, row: WindowRow) -> None:
         self.table.remove(window_id)
         self._next.clear(window_id)
+        self._emptying.pop(window_id, None)
         for host_id in row.host_ids:
             self._of_host[host_id].pop(window_id)
             if not self._of_host[host_id]:
                 del self._of_host[host_id]
 
-    def _index(self, window_id: str, host_ids: tuple[str, ...]) -> None:
-        for host_id in host_ids:
+    def _index(self, window_id: str, row: WindowRow) -> None:
+        for host_id in row.host_ids:
             self._of_host.setdefault(host_id, {})[window_id] = None
+        if row.drains and row.opens_ms:
+            self._emptying[window_id] = None
 
 
 def _said(window_id: str, state: str, opens_ms: int, closes_ms: int, cause: Cause) -> MaintenanceWindowChanged:

@@ -8,10 +8,10 @@ import pytest
 from events.codes import Code
 from events.records.base import Event
 from events.records.hosts import MaintenanceWindowRemoved, MaintenanceWindowSet
-from events.records.placement import HostsAnswered, MaintenanceWindowChanged
+from events.records.placement import GangsUnplaced, HostsAnswered, MaintenanceWindowChanged, TasksPlaced
 from events.time_zones import offsets_of
 from tests.helpers.machines import of, one
-from tests.processors.placement.harness import World
+from tests.processors.placement.harness import World, hosts_of
 
 HOUR = 3_600_000
 DAILY = {"schedule": "0 2 * * *", "duration_ms": 4 * HOUR, "lead_ms": HOUR}
@@ -84,8 +84,7 @@ def test_an_edit_while_it_is_open_keeps_the_opening() -> None:
     world.later(18 * HOUR)
     assert set(world.stages()) == {"h0", "h2"}
     said = set_window(world, "h0", schedule="0 3 * * *")
-    assert states(said) == [("SET", "26 03:00")]
-    assert world.stages() == {}, "another schedule: this opening is over"
+    assert states(said) == [("SET", "26 03:00"), ("LEADING", "26 03:00")], "another schedule: that opening is over"
 
 
 def test_what_an_operator_has_stays_theirs_and_what_he_takes_back_is_out_until_the_next_time() -> None:
@@ -185,3 +184,18 @@ def test_force_ends_what_is_left_when_it_opens() -> None:
     assert world.stages() == {"h0": "DRAINING_BATCH"}
     world.later(HOUR)
     assert world.stages() == {"h0": "FORCING"}
+
+
+def test_what_isnt_to_be_disturbed_is_put_where_it_is_sure_to_be_over_before() -> None:
+    world = world_of("h0", "h1")
+    set_window(world, "h0", "h1")
+    placed = of(world.run("short", 1, preemptible=False, longest_ms=10 * HOUR), TasksPlaced)
+    assert len(placed) == 1
+    assert codes(world.run("long", 1, preemptible=False, longest_ms=15 * HOUR)) == [Code.WINDOW_TOO_SOON]
+    assert codes(world.run("endless", 1, preemptible=False, longest_ms=-1)) == [Code.WINDOW_TOO_SOON]
+    assert of(world.run("soft", 1), TasksPlaced)
+    assert set(hosts_of(world.host("h2")).values()) == {"h2"}, "no window empties that one"
+
+
+def codes(said: list[Event]) -> list[str]:
+    return [each.code for each in of(said, GangsUnplaced)]
