@@ -122,7 +122,7 @@ def _checked_jobs(
 
 
 def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault]:
-    from events.codes import no_pool  # imports numpy
+    from events.answers import no_pool  # imports numpy
     from events.spec.job import POOL_PATTERN
 
     for document in documents:

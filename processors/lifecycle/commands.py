@@ -7,9 +7,10 @@ import numpy as np
 
 from events.acceptance import digest
 from events.actors import body_without_actor
+from events.answers import no_job, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
 from events.bounds import RUN_MAX, TASKS_MAX
 from events.cell_settings import Settings
-from events.codes import Code, no_job, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
+from events.codes import Code
 from events.columns import I64
 from events.job_versions import wanted_content, wanted_spec
 from events.records.base import Event

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from events.answers import NO_SLACK
 from events.bounds import (
     DESCRIPTION_MAX,
     DIGEST,
@@ -17,7 +18,7 @@ from events.bounds import (
     TASK_SHAPES_MAX,
     WORD_MAX,
 )
-from events.codes import NO_SLACK, Code
+from events.codes import Code
 from events.columns import ints
 from events.resources import Kinds, UnknownResource
 from events.task_overrides import merged

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection
 
+from events.answers import other_specification
 from events.codec import encode
-from events.codes import ENDED_JOBS, Code, other_specification
+from events.codes import ENDED_JOBS, Code
 from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
 from events.spec.job import JobSpec

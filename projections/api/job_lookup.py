@@ -5,7 +5,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from events.codes import Code, gone_job
+from events.answers import gone_job
+from events.codes import Code
 from paceline.client.models import Job
 from projections.api.context import Context
 from projections.api.problems import Problem

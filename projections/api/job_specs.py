@@ -7,7 +7,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import NO_SLACK, Code, no_pool
+from events.answers import NO_SLACK, no_pool
+from events.codes import Code
 from events.resources import UnknownResource
 from events.spec.job import JobSpec
 from events.spec.parts import Amounts

@@ -13,8 +13,9 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.abilities import field_of, needed
+from events.answers import no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
 from events.codec import encode
-from events.codes import IN_EFFECT, Code, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
+from events.codes import IN_EFFECT, Code
 from events.records.base import Event
 from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.topics import JOBS

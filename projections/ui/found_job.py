@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from events.codes import Code, no_job
+from events.answers import no_job
+from events.codes import Code
 from projections.api.context import Context
 from projections.api.problems import Problem
 from projections.queries import entities

@@ -9,7 +9,8 @@ import orjson
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import Code, no_job
+from events.answers import no_job
+from events.codes import Code
 from projections.api import job_commands
 from projections.api.context import Context
 from projections.api.job_commands import InstancesCommand, JobCommand, PriorityCommand, RestartCommand, RollBackCommand
