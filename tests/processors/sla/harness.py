@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from events.codes import Outcome
-from events.columns import pack_ints
+from events.columns import pack_ints, pack_longs
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -15,6 +15,7 @@ from events.records.lifecycle import (
     JobSlaChanged,
     RunsAvailable,
     RunsEnded,
+    RunsOrdered,
     RunsStopping,
 )
 from events.records.parts import TaskShape
@@ -83,8 +84,20 @@ class World(Alone[Sla]):
         some = {"first": pack_ints([first]), "count": pack_ints([count])} if count else {}
         return self.hear(InstancesWanted(job_id=job_id, wanted=wanted, **some))
 
-    def ask(self, *runs: Run) -> list[Run]:
-        return self.hear(DisruptionAsked(**columns(runs)))
+    def ask(
+        self, *runs: Run, why: int = 0, ago_s: int | None = None, unit: int = 0, hosts: Sequence[str] = ()
+    ) -> list[Run]:
+        """Asks for disruptions, wanted for so long; `unit` as in DisruptionAsked."""
+        fields = {"why": why, "unit": unit}
+        packed: dict[str, Any] = {name: pack_ints([value] * len(runs)) for name, value in fields.items() if value}
+        if ago_s is not None:
+            packed["since"] = pack_longs([self.now // 1000 - ago_s] * len(runs))
+        return self.hear(DisruptionAsked(**columns(runs), host_ids=tuple(hosts), **packed))
+
+    def order(self, *runs: Run, host: str) -> list[Run]:
+        """Runs are ordered on a host."""
+        on = {"host": pack_ints([0] * len(runs)), "host_session": pack_longs([1])}
+        return self.hear(RunsOrdered(**columns(runs), host_ids=(host,), **on))
 
     def withdraw(self, *runs: Run) -> list[Run]:
         return self.hear(DisruptionWithdrawn(**columns(runs)))
