@@ -1,4 +1,4 @@
-"""Verdicts: budgets are given oldest first, whoever asks, and nobody who waits holds any.
+"""Verdicts: budgets are given oldest first, whoever asks, and nobody who waits holds any (decision 094).
 
 Time isn't looked at here: what it changes, `timers.py` has written into rows. So who looks again at the same rows
 says the same.
