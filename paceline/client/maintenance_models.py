@@ -90,6 +90,8 @@ class DrainEffects(TypedDict):
     hosts: list[DrainedHost]
     jobs: list[DrainedJob]
     notes: list[str]
+    bound: NotRequired[str]
+    """The budget that bounds how fast it goes, in words; of a dry run."""
 
 
 class HostsAnswer(Answer):

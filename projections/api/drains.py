@@ -125,7 +125,7 @@ async def _drain(context: Context, command: Drain, hosts: Hosts, wait: float, dr
     def effects() -> tuple[list[str], DrainEffects]:
         with context.views.read() as connection:
             host_ids = resolved(connection, hosts)
-            return host_ids, effects_of(connection, host_ids)
+            return host_ids, effects_of(connection, host_ids, dry_run)
 
     host_ids, preview = await run_in_threadpool(effects)
     if dry_run:

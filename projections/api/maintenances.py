@@ -50,7 +50,7 @@ def routes(context: Context) -> APIRouter:
         def effects() -> tuple[list[str], DrainEffects]:
             with context.views.read() as connection:
                 host_ids = resolved(connection, plan.hosts)
-                return host_ids, effects_of(connection, host_ids)
+                return host_ids, effects_of(connection, host_ids, dry_run)
 
         host_ids, preview = await run_in_threadpool(effects)
         if dry_run:

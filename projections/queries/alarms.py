@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from projections.host_states import HostState
-from projections.queries import job_metrics, machine_lag, pool_metrics
+from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics
 from projections.queries.machine_lag import MachineLag
 from projections.queries.metric_families import Samples
 
@@ -42,6 +42,14 @@ RULES = (
          "an order to preempt is unanswered for {value} s"),
     Rule("PacelineUpdateStands", "paceline_update_oldest_seconds", (), 3600, TICKET,
          "an update, {label}, has made no progress for {value} s"),
+    Rule("PacelineMaintenancePaused", "paceline_maintenances", ("PAUSED",), 0, TICKET,
+         "{value} maintenances are paused: hosts have failed, or an operator paused them"),
+    Rule("PacelineDrainStands", "paceline_drain_oldest_seconds", (), 14400, TICKET,
+         "a host has been draining for {value} s"),
+    Rule("PacelineDisruptionWaits", "paceline_disruption_oldest_seconds", (), 7200, TICKET,
+         "a run that is to leave has waited for {value} s: {label}"),
+    Rule("PacelineSlaNeverAllows", "paceline_disruption_jobs_waiting", ("SLA_NEVER_ALLOWS",), 0, TICKET,
+         "{value} jobs never let a run leave that is to"),
 )  # fmt: skip
 BEHIND_MAX = 10_000
 
@@ -58,11 +66,12 @@ def alarms(
     connection: Connection, cell: int, now_ms: int, behind: Mapping[str, int], lags: Sequence[MachineLag]
 ) -> list[Alarm]:
     """The alarms that hold. `behind`: how many records the views don't have yet, per topic; `lags`: of the machines."""
-    families = (machine_lag.LATE, *pool_metrics.FAMILIES, *job_metrics.FAMILIES)
+    families = (machine_lag.LATE, *pool_metrics.FAMILIES, *job_metrics.FAMILIES, *maintenance_metrics.FAMILIES)
     samples: Samples = {family.name: [] for family in families}
     machine_lag.look(lags, str(cell), now_ms, samples)
     pool_metrics.look(connection, str(cell), now_ms, samples)
     job_metrics.look(connection, str(cell), now_ms, samples)
+    maintenance_metrics.look(connection, str(cell), now_ms, samples)
     out = []
     if sum(behind.values()) > BEHIND_MAX:
         out.append(Alarm("PacelineViewsBehind", PAGE, f"the views are {sum(behind.values())} records behind"))

@@ -10,6 +10,7 @@ from events.records.jobs import JobSubmitted
 from events.sla import has_sla, limit, never_allows
 from events.words import plural
 from paceline.client.maintenance_models import DrainedHost, DrainedJob, DrainEffects
+from projections.queries.drain_pace import slowest
 from projections.queries.host_maintenance import BOUND_KINDS, HostTask, tasks_on
 from projections.queries.pages import rows_of
 from projections.queries.versions import submissions
@@ -38,18 +39,21 @@ def host_rows_of(connection: Connection, host_ids: Sequence[str]) -> list[HostRo
     return [rows[host_id] for host_id in host_ids if host_id in rows]
 
 
-def effects_of(connection: Connection, host_ids: Sequence[str]) -> DrainEffects:
-    """The effects of a drain of hosts, as the views stand."""
+def effects_of(connection: Connection, host_ids: Sequence[str], timed: bool = False) -> DrainEffects:
+    """The effects of a drain of hosts, as the views stand; `timed`: also how long it takes."""
     hosts = host_rows_of(connection, host_ids)
     tasks = tasks_on(connection, hosts)
     jobs = {each.job.job_id: each.job for each in tasks}
     ways = _ways(connection, jobs)
     counts = Counter((task.host_id, ways[task.job.job_id].way) for task in tasks)
-    return {
+    effects: DrainEffects = {
         "hosts": [_host(row.host_id, counts) for row in hosts],
         "jobs": _jobs(tasks, ways),
         "notes": _notes(tasks, ways),
     }
+    if timed and (bound := slowest(tasks, {job_id: way.allowed for job_id, way in ways.items()})[0]):
+        effects["bound"] = bound
+    return effects
 
 
 def _host(host_id: str, counts: Mapping[tuple[str, str], int]) -> DrainedHost:
@@ -70,6 +74,12 @@ def _ways(connection: Connection, jobs: Mapping[str, JobRow]) -> dict[str, Leavi
     for start in range(0, len(offsets), _SOME):
         specs |= submissions(connection, offsets[start : start + _SOME])
     return {job_id: _way(job, specs.get(job_id)) for job_id, job in jobs.items()}
+
+
+def allowed_by(connection: Connection, jobs: Mapping[str, JobRow]) -> dict[str, int]:
+    """So many instances may be unavailable on purpose of each job that has an SLA."""
+    ways = _ways(connection, jobs)
+    return {job_id: way.allowed for job_id, way in ways.items() if way.allowed is not None}
 
 
 def _way(job: JobRow, spec: JobSubmitted | None) -> Leaving:

@@ -26,7 +26,8 @@ from projections.views.rows import HostRow, JobRow
 
 DRAINS = (Stage.DRAINING, Stage.DRAINING_BATCH, Stage.FORCING)
 BOUND_KINDS = ("stateful", "daemon")
-_STATE, _RUN, _HOST = (TASK_COLUMNS.index(name) for name in ("state", "run", "host"))
+_COLUMNS = [TASK_COLUMNS.index(name) for name in ("state", "run", "host", "ordered_s", "started_s")]
+_STATE, _RUN, _HOST, *_ = _COLUMNS
 _SOME = 500
 
 
@@ -38,6 +39,9 @@ class HostTask(NamedTuple):
     run: int
     state: int
     host_id: str
+    ordered_s: int
+    started_s: int
+    """When its run was ordered and available; 0: not yet."""
 
 
 def stages_of(connection: Connection, host_ids: Sequence[str]) -> dict[str, HostStageRow]:
@@ -64,8 +68,8 @@ def tasks_on(connection: Connection, hosts: Sequence[HostRow]) -> list[HostTask]
             if job is None:
                 job = _job_of(connection, slot)
                 jobs.append(job)
-            run, state, host = (int(columns[column, place]) for column in (_RUN, _STATE, _HOST))
-            tasks.append(HostTask(job, slot - job.base, run, state, names[host]))
+            state, run, host, *times = columns[_COLUMNS, place].tolist()
+            tasks.append(HostTask(job, slot - job.base, run, state, names[host], *times))
     return sorted(tasks, key=lambda each: (each.job.job_id, each.instance))
 
 

@@ -12,6 +12,7 @@ from events.natural_order import natural_key
 from events.records.hosts import MaintenanceRequested
 from events.spec.maintenance import plan_body
 from paceline.client.maintenance_models import Maintenance, MaintenanceHost
+from projections.queries.campaign_pace import bound_of, estimated_at
 from projections.queries.drain_effects import host_rows_of
 from projections.queries.entities import host_state
 from projections.queries.host_maintenance import DRAINS, stages_of, tasks_on, waits_of
@@ -64,6 +65,10 @@ def maintenance_json(connection: Connection, row: MaintenanceRow) -> Maintenance
 def whole_maintenance(connection: Connection, row: MaintenanceRow) -> Maintenance:
     """The same with the hosts at work, and what their runs wait for."""
     body = maintenance_json(connection, row)
+    text, bound_s = ("", 0) if row.ended_ms else bound_of(connection, row.maintenance_id)
+    if text:
+        body["bound"] = text
+    body["estimated_at"] = estimated_at(connection, row, bound_s)
     columns = tables.maintenance_hosts
     query = select(columns).where(columns.c.maintenance_id == row.maintenance_id, columns.c.step.in_(AT_WORK))
     query = query.order_by(columns.c.place, columns.c.host_id).limit(AT_WORK_MAX)

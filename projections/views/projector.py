@@ -103,6 +103,7 @@ class Projector:
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._maintenance = MaintenanceFold(self._cache)
+        self._disruptions = DisruptionFold(self._cache)
         self._others = OtherHistories(self._cache)
         self._reasons = ReasonFold(self._cache)
         self._preemptions = PreemptionFold(self._cache)
@@ -111,7 +112,7 @@ class Projector:
         self._usage = UsageFold(self._cache)
         first = (self._reasons, self._preemptions, self._others, self._marks)
         self._slas = SlaFold(self._cache)
-        folds = (*first, self._series, self._jobs, self._pools, self._waiting, self._slas, DisruptionFold(self._cache))
+        folds = (*first, self._series, self._jobs, self._pools, self._waiting, self._slas, self._disruptions)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
         for holder in (*folds, self._hosts, self._maintenance):
             for kind, fold in holder.folds.items():
@@ -251,6 +252,7 @@ class Projector:
         self._jobs.restore(connection)
         self._series.restore(connection)
         self._leaving.restore(connection)
+        self._disruptions.restore(connection)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
         self._positions = positions
 

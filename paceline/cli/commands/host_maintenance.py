@@ -183,6 +183,8 @@ def print_effects(effects: "DrainEffects") -> None:
             note(f"and {plural(rest, f'more {what}')}; -o json shows all")
     for each in effects["notes"]:
         note(each)
+    if bound := effects.get("bound"):
+        note(bound)
     note("nothing was written")
 
 
