@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from events.answers import no_pool
 from events.json_documents import read_json
 from events.nearest import meant
 from events.words import plural
@@ -122,7 +123,6 @@ def _checked_jobs(
 
 
 def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault]:
-    from events.answers import no_pool  # imports numpy
     from events.spec.job import POOL_PATTERN
 
     for document in documents:
