@@ -83,6 +83,7 @@ from processors.placement.campaigns.campaigns import Campaigns
 from processors.placement.cluster_view import ClusterView
 from processors.placement.conditions import Conditions
 from processors.placement.conversion import from_0_3
+from processors.placement.health_drains import HealthDrains
 from processors.placement.host_removal import HostRemovals
 from processors.placement.host_reports import HostReports
 from processors.placement.hosts import Hosts
@@ -156,6 +157,7 @@ class Placement(MachineBase):
         self._removals = HostRemovals(self.hosts, self._settings, self._input)
         self.conditions = Conditions(self.hosts, self._settings, self._input)
         self._avoidance = Avoidance(self.hosts, self.conditions, self._input)
+        self._health = HealthDrains(self.hosts, self.stages, self.conditions)
         self._taints = Taints(self.hosts, self._input)
         self._maintenance = Maintenance(self.hosts, self.runs, self.stages, self._settings, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
@@ -191,6 +193,7 @@ class Placement(MachineBase):
                 self.runs.host_removed,
                 self._avoidance.host_removed,
                 self.conditions.host_removed,
+                self._health.host_removed,
                 self.stages.host_removed,
                 self._removed,
                 sharing.removed,
@@ -220,7 +223,14 @@ class Placement(MachineBase):
             (MaintenanceWindowRemoved, self.windows.removal_asked),
             (MaintenanceWindowChanged, self.windows.changed, campaigns.window_changed),
             (HostsAnswered, self._maintenance.answered, self.windows.answered, campaigns.rows.answered),
-            (HostMaintenanceChanged, self.stages.changed, self.windows.host_changed, self._closed, campaigns.staged),
+            (
+                HostMaintenanceChanged,
+                self._health.staged,
+                self.stages.changed,
+                self.windows.host_changed,
+                self._closed,
+                campaigns.staged,
+            ),
             (HostTainted, hosts.taint, self._matching.tainted),
             (
                 HostAnswered,
@@ -270,6 +280,7 @@ class Placement(MachineBase):
             Deadline("hosts to be cleared, tainted and drained; windows", self._next_of_operators),
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
+            Deadline("drains for conditions", lambda: self._health.next_ms(self.cell["cell"].passed_ms)),
             Deadline("conditions of hosts", lambda: self.conditions.next_ms(self.cell["cell"].passed_ms)),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
             Deadline("revocable runs that are to end", self.slack.next_ms),
@@ -296,6 +307,7 @@ class Placement(MachineBase):
             self._removals.asks,
             self._avoidance.asks,
             self.conditions.table,
+            self._health.starts,
             self._taints.asks,
             self._maintenance.asks,
             *self.campaigns.tables,
@@ -322,6 +334,7 @@ class Placement(MachineBase):
         self.windows.restored()
         self.runs.restored()
         self.stages.restored()  # behind what runs hold: that is no change of what leaves
+        self._health.restored()
         self.hosts.watch_shrunk()
         self.slack.restored()
         self.sharing.restored()
@@ -381,7 +394,7 @@ class Placement(MachineBase):
             busy = {event.host_id for event in out if isinstance(event, HostLost)}
             out += self._removals.decide(now, busy, budget.left - len(out))
         out += [] if out else self._avoidance.decide(now, budget.left, self.cell["cell"].passed_ms)
-        if not out:
+        if not out and not (out := self._health.decide(now, self.cell["cell"].passed_ms)):
             self.conditions.settle()
         out += [] if out else self._taints.decide(budget.left)
         rows = self.campaigns.rows

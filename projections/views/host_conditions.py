@@ -57,6 +57,13 @@ class HostConditions:
             state.dismissed = state.dismissed or (event.code == Code.ASKED and state.bad)
         row.conditions = _written(states)
 
+    def dismissed(self, row: HostRow) -> None:
+        """An operator has taken a host back that isn't well."""
+        states = conditions_of(row)
+        for state in states.values():
+            state.dismissed = state.bad
+        row.conditions = _written(states)
+
     def _lasting(self, row: HostRow, now: int) -> Conditions:
         """The conditions of a host that aren't over."""
         release_after_ms = settings_in(self._cache).release_after_ms if row.conditions != "{}" else 0

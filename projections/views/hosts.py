@@ -1,5 +1,6 @@
 """Folds the topic of hosts and what placement decides of hosts."""
 
+from events.codes import Code, Stage
 from events.columns import I32, I64
 from events.host_offers import offer_fault
 from events.records.base import Event
@@ -12,7 +13,15 @@ from events.records.hosts import (
     HostsLoaded,
     HostVolumes,
 )
-from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTainted, HostTrusted
+from events.records.placement import (
+    HostAnswered,
+    HostAvoided,
+    HostLost,
+    HostMaintenanceChanged,
+    HostRemoved,
+    HostTainted,
+    HostTrusted,
+)
 from events.topics import HOSTS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
@@ -36,6 +45,7 @@ class HostFold:
             HostAvoided: self._avoided,
             HostTrusted: self._trusted,
             HostTainted: self._tainted,
+            HostMaintenanceChanged: self._staged,
             HostAnswered: self._answered,
         }
         self._conditions = HostConditions(cache)
@@ -99,6 +109,17 @@ class HostFold:
         row = self._row(event.host_id)
         row.suspect_code, row.avoided_ms = "", 0
         self._conditions.trusted(moment, event, row)
+
+    def _staged(self, moment: RecordContext, event: HostMaintenanceChanged) -> None:
+        self._cache.hosts.load(event.host_ids)
+        for host_id, stage in zip(event.host_ids, event.stage_array.tolist(), strict=True):
+            row = self._cache.hosts.change(host_id)
+            if row is not None:
+                before, row.drained_for = row.drained_for, ""
+                if event.by == "health" and stage not in (Stage.UP, Stage.CORDONED):
+                    row.drained_for = event.source or before
+                elif before and event.code == Code.RESUMED:
+                    self._conditions.dismissed(row)
 
     def _tainted(self, moment: RecordContext, event: HostTainted) -> None:
         self._row(event.host_id).tainted = to_json(event.taints)

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from events.codes import Code
+from events.codes import Code, Stage
 from events.host_health import HOUR_MS, is_broken
+from events.records.hosts import HostsDrainRequested, HostsResumeRequested
 from events.records.parts import ConditionPolicy
-from events.records.placement import GangsUnplaced, HostAnswered, HostAvoided, HostTrusted
+from events.records.placement import GangsUnplaced, HostAnswered, HostAvoided, HostMaintenanceChanged, HostTrusted
 from events.records.rounds import TimerPassed
+from processors.placement.states import LEAVING
 from tests.helpers.machines import of, one
 from tests.processors.placement.harness import World, hosts_of
 
@@ -164,3 +166,85 @@ def test_a_condition_on_more_than_a_tenth_of_the_hosts_within_ten_minutes_is_a_b
     onsets: list[int], hosts: int, broken: bool
 ) -> None:
     assert is_broken(onsets, hosts) is broken
+
+
+def drains(world: World) -> list[str]:
+    rows = world.machine.stages.table.items()
+    return [host_id for host_id, row in rows if row.by == "health" and row.stage in LEAVING]
+
+
+def test_a_condition_that_lasts_drains_its_host_until_it_has_passed_for_long_enough() -> None:
+    world = cell()
+    world.run("a", 6)
+    world.finds("h0")
+    assert one(world.beats(DRAIN_MS), HostMaintenanceChanged).source == "raid"
+    assert drains(world) == ["h0"]
+    world.finds("h0", bad=False)
+    world.beats(RELEASE_MS - 10_000)
+    assert drains(world) == ["h0"]
+    back = one(world.beats(20_000), HostMaintenanceChanged)
+    assert (back.code, back.stage_array.tolist(), back.by) == (Code.CONDITION, [Stage.UP], "")
+    assert (drains(world), avoided(world)) == ([], [])
+
+
+def test_a_host_that_an_operator_takes_back_is_let_alone_until_the_check_has_passed_once() -> None:
+    world = cell()
+    world.finds("h0")
+    world.beats(DRAIN_MS)
+    world.fact(HostsResumeRequested(host_ids=("h0",), command_id="c"))
+    world.beats(2 * DRAIN_MS)
+    assert (drains(world), avoided(world)) == ([], [])
+    world.finds("h0", bad=False)
+    world.finds("h0")
+    world.beats(HOUR_MS)
+    assert drains(world) == ["h0"]
+
+
+def test_a_twentieth_of_the_hosts_is_drained_at_a_time_and_in_an_hour() -> None:
+    world = cell(20)
+    world.finds("h0")
+    world.finds("h1", condition="smart")
+    world.beats(DRAIN_MS)
+    assert drains(world) == ["h0"]
+    world.finds("h0", bad=False)
+    world.beats(RELEASE_MS)
+    assert drains(world) == []  # the next one waits for the hour
+    world.beats(HOUR_MS - RELEASE_MS)
+    assert drains(world) == ["h1"]
+
+
+def test_nothing_drains_for_a_check_that_is_bad_on_many_hosts_at_once() -> None:
+    world = cell(20)
+    world.finds(*(f"h{number}" for number in range(20)))
+    world.beats(2 * HOUR_MS)
+    assert (drains(world), len(avoided(world))) == ([], 2)
+    world.finds("h0", condition="disk-full")  # this one is about the host
+    world.beats(DRAIN_MS)
+    assert drains(world) == ["h0"]
+
+
+def test_a_host_comes_back_whose_check_turns_out_to_be_broken() -> None:
+    world = cell(20, drain_after_ms=60_000)
+    world.finds("h0")
+    world.beats(60_000)
+    assert drains(world) == ["h0"]
+    world.finds("h1", "h2")
+    assert drains(world) == []
+
+
+def test_hosts_that_operators_have_and_policies_that_avoid_drain_nothing() -> None:
+    world = cell(conditions=(ConditionPolicy("raid", "avoid"),))
+    world.finds("h0")
+    world.fact(HostsDrainRequested(host_ids=("h1",), command_id="c"))
+    world.finds("h1", condition="smart")
+    world.beats(2 * DRAIN_MS)
+    assert drains(world) == []
+    world.configure(conditions=(ConditionPolicy("raid", "drain", 60_000),))
+    assert drains(world) == ["h0"]
+
+
+def test_a_cell_of_two_hosts_drains_none() -> None:
+    world = cell(2)
+    world.finds("h0")
+    world.beats(HOUR_MS)
+    assert drains(world) == []
