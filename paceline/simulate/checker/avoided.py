@@ -10,6 +10,10 @@ SOON_MS = 120_000
 """So long after its time a host may still be avoided."""
 
 
+WHILE_ILL = 1 << 62
+"""In place of a time: until no condition lasts."""
+
+
 class Avoided:
     """Follows placement. `hosts` has taken each round of it, `bound` each round of it and of lifecycle."""
 
@@ -28,7 +32,7 @@ class Avoided:
                         raise Violation(
                             f"{round_} avoids {event.host_id} beside {[*self._until_ms]}, {most} is the most"
                         )
-                    self._until_ms[event.host_id] = event.until_ms
+                    self._until_ms[event.host_id] = event.until_ms or WHILE_ILL
                 case HostTrusted() | HostRemoved():
                     self._until_ms.pop(event.host_id, None)
                 case TasksPlaced():

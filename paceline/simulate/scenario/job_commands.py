@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from events.bounds import INSTANCES_MAX
+from events.bounds import CONDITION, INSTANCES_MAX
 from events.quantities import Mebibytes, Milli, Milliseconds
-from events.records.hosts import HostsDrainRequested
+from events.records.hosts import HostHealthReported, HostsDrainRequested
 from events.spec.overrides import Ranges
 from events.spec.parts import Int32, ShortText, Spec
 from paceline.simulate.scenario.parts import Host, HostResources, Job, TaintKey
@@ -47,6 +47,23 @@ class HostTaint(Spec):
     key: TaintKey
     value: ShortText = ""
     remove: bool = False
+
+
+class HostCheck(Spec):
+    """A host, or all of a group, and the result of a check of it; `passes`: it is well."""
+
+    host: Host
+    name: Annotated[str, Field(pattern=rf"^{CONDITION.pattern}$")]
+    passes: bool = False
+    code: ShortText = "EXIT_1"
+    text: ShortText = ""
+
+    def to_event(self, host_id: str, session: int) -> HostHealthReported:
+        """The fact of one host."""
+        code = "" if self.passes else self.code
+        return HostHealthReported(
+            host_id=host_id, session=session, condition=self.name, bad=not self.passes, code=code, text=self.text
+        )
 
 
 def _or_a_host(schema: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from paceline.simulate.scenario.campaigns import Campaign
 from paceline.simulate.scenario.expectations import parse
 from paceline.simulate.scenario.job_commands import (
     Deletion,
+    HostCheck,
     HostDrain,
     HostTaint,
     Load,
@@ -47,7 +48,19 @@ JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 """Events about a job that was submitted."""
 EVENTS = (
     *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
-    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "taint", "load", "offers"),
+    *(
+        "fails",
+        "silent",
+        "returns",
+        "leaves",
+        "confirm_loss",
+        "remove",
+        "clear",
+        "taint",
+        "condition",
+        "load",
+        "offers",
+    ),
     *("drain", "cordon", "restore", "campaign"),
     *("lose", "heal"),
 )
@@ -99,6 +112,9 @@ class TimedAction(ScenarioPart):
         default=None, description="An operator starts a campaign of maintenance, or acts on one."
     )
     restore: Host | None = Field(default=None, description="An operator ends drain and cordon.")
+    condition: HostCheck | None = Field(
+        default=None, description="A check of a host, or of all of a group, has a result."
+    )
     load: Load | None = Field(default=None, description="A host says what it uses, and what it lends of its CPU.")
     offers: Offer | None = Field(default=None, description="A host offers more or less than it did.")
     lose: Annotated[str, Field(description=f"The process of one of {', '.join(PARTS)} is gone.")] | None = None
@@ -135,8 +151,9 @@ class TimedAction(ScenarioPart):
             *(self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove, self.clear),
             *(self.cordon, self.restore),
         )
-        about = [each.host for each in (self.load, self.offers, self.taint, self.drain) if each is not None]
-        return next((name for name in (*names, *about) if name is not None), None)
+        about = (self.load, self.offers, self.taint, self.condition, self.drain)
+        all_names = (*names, *(each.host for each in about if each is not None))
+        return next((name for name in all_names if name is not None), None)
 
 
 class Expectation(Spec):

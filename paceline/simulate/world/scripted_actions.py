@@ -19,7 +19,16 @@ from events.records.hosts import (
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
 from events.resources import in_order
-from paceline.simulate.scenario.job_commands import Deletion, Load, Offer, PriorityChange, Restart, SomeInstances, Start
+from paceline.simulate.scenario.job_commands import (
+    Deletion,
+    HostCheck,
+    Load,
+    Offer,
+    PriorityChange,
+    Restart,
+    SomeInstances,
+    Start,
+)
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import JobCommand, Scenario, TimedAction
 from paceline.simulate.world.cell import SimulatedCell
@@ -90,6 +99,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(_load, cell, hosts, load)
         case TimedAction(offers=offer) if offer is not None:
             return partial(_offer, cell, hosts, offer)
+        case TimedAction(condition=check) if check is not None:
+            return partial(_check, cell, hosts, check)
         case TimedAction(taint=taint) if taint is not None:
             word = partial(HostTaintRequested, key=taint.key, value=taint.value, remove=taint.remove)
             return partial(_say_of, cell, hosts, taint.host, command_id, word)
@@ -163,6 +174,12 @@ def _load(cell: SimulatedCell, hosts: Hosts, load: Load) -> None:
             slack=slack,
         )
         cell.append(loads, host_ids[0].encode())
+
+
+def _check(cell: SimulatedCell, hosts: Hosts, check: HostCheck) -> None:
+    """Checks of hosts have a result, of those that are there."""
+    for host_id, session, _ in hosts.present(check.host):
+        cell.append(check.to_event(host_id, session), host_id.encode())
 
 
 def _offer(cell: SimulatedCell, hosts: Hosts, offer: Offer) -> None:
