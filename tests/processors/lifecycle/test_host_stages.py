@@ -35,6 +35,10 @@ STATEFUL: dict[str, Any] = {"kind": "stateful", "on_silence": "stop_after", "sto
 
 @pytest.fixture
 def world() -> World:
+    return populated()
+
+
+def populated() -> World:
     """A service with an SLA and one without, a batch task that may be preempted and one that may not, all on h1."""
     world = World(open_jobs_max=9)
     world.submit("web", kind="stateless", instances=3, max_unavailable=1)
