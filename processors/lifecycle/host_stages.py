@@ -43,7 +43,7 @@ class HostStages:
         self._jobs = jobs
         self._hosts = hosts
         self._updates = updates
-        self._stages: dict[int, int] = {}
+        self.drains: dict[int, int] = {}
         """The stages of hosts that drain, by number."""
         self._others: dict[int, int] = {}
         """The number of tasks on each of these that aren't bound to their hosts."""
@@ -54,8 +54,8 @@ class HostStages:
         for row in rows:
             if row.stage:
                 self._tasks.stage_is(row.number, row.stage)
-        self._stages = {row.number: row.stage for row in rows if row.stage in DRAINS}
-        self._others = {number: self._count(self._on(number)) for number in self._stages}
+        self.drains = {row.number: row.stage for row in rows if row.stage in DRAINS}
+        self._others = {number: self._count(self._on(number)) for number in self.drains}
 
     def said(self, event: HostMaintenanceChanged, now: int) -> None:
         """Placement says the stages of hosts."""
@@ -70,7 +70,7 @@ class HostStages:
     def host_removed(self, number: int) -> None:
         """A host is forgotten, and its number free; nothing is there."""
         self._tasks.stage_is(number, Stage.UP)
-        self._stages.pop(number, None)
+        self.drains.pop(number, None)
         self._others.pop(number, None)
 
     def placed(self, slots: I64) -> None:
@@ -120,10 +120,10 @@ class HostStages:
         """The host by which a task leaves, its own or that of a member of its gang; 0: none drains any more."""
         arena = self._tasks.arena
         number = int(arena["host"][slot])
-        if number in self._stages or not arena["traits"][slot] & Trait.GANG:
-            return number if number in self._stages else 0
+        if number in self.drains or not arena["traits"][slot] & Trait.GANG:
+            return number if number in self.drains else 0
         hosts = arena["host"][self._jobs.gangs.with_members(np.array([slot]))].tolist()
-        return min((number for number in hosts if number in self._stages), default=0)
+        return min((number for number in hosts if number in self.drains), default=0)
 
     def _set(self, number: int, stage: int, now: int) -> None:
         """A host has a stage: whoever runs there is to leave or not."""
@@ -131,10 +131,10 @@ class HostStages:
         self._tasks.stage_is(number, stage)
         self._updates.host_changed(number, there, now)
         if stage in DRAINS:
-            self._stages[number] = stage
+            self.drains[number] = stage
             self._others[number] = self._count(there)
-        elif number in self._stages:
-            del self._stages[number], self._others[number]
+        elif number in self.drains:
+            del self.drains[number], self._others[number]
         else:
             return
         self._review(there)
@@ -144,9 +144,9 @@ class HostStages:
 
     def _draining(self, slots: I64) -> list[int]:
         """The hosts that drain among those of tasks."""
-        if not self._stages:
+        if not self.drains:
             return []
-        return [number for number in distinct(self._tasks.arena["host"][slots]).tolist() if number in self._stages]
+        return [number for number in distinct(self._tasks.arena["host"][slots]).tolist() if number in self.drains]
 
     def _count(self, slots: I64) -> int:
         """Counts those of these tasks that aren't bound to their hosts."""

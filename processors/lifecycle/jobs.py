@@ -32,7 +32,7 @@ from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow, PoolRow, SubmittedRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import STATES, TaskEvent
-from processors.lifecycle.tasks import COLUMNS, Tasks
+from processors.lifecycle.tasks import COLUMNS, RARE, Tasks
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds, seconds
 from processors.state.sequence import SequenceNumbers
@@ -197,7 +197,7 @@ class Jobs:
         removed_slots = row.base + removed
         row.run_floor = max(row.run_floor, int(arena["run"][removed_slots].max(initial=0)))
         self.move(removed_slots, TaskState.NONE)
-        for column in COLUMNS:
+        for column in (*COLUMNS, *RARE):
             arena.set(column, removed_slots, 0)
         before, start = row.tasks, self._tasks.resize(row.base, row.instances, event.instances)
         del self.at[row.base]

@@ -227,6 +227,7 @@ class Lifecycle(MachineBase):
             self.orders.table,
             *self.updates.tables,
             self.tasks.arena.table,
+            self.tasks.arena.rare,
         )
 
     @property

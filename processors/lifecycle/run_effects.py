@@ -89,13 +89,15 @@ class RunEffects:
         self._tasks.place(slots, numbers[event.host_array[present]])
         self._jobs.move(slots, PLACED)
         self._ports.placed(event, present)
-        self._stages.placed(slots)
+        if self._stages.drains:
+            self._stages.placed(slots)
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
         slots = self._move(event)
         self._begin(slots)
         self._stateful.ordered(slots)
-        self._stages.ordered(slots)
+        if self._stages.drains:
+            self._stages.ordered(slots)
         self._tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.start_deadline_ms))
 
     def _begin(self, slots: I64) -> None:
@@ -150,7 +152,7 @@ class RunEffects:
         self._orders.ended(slots)
         self._failures.ended(slots, ends.next)
         self._suspects.ended(slots, outcome, now)
-        hosts = self._stages.leaving(slots)
+        hosts = self._stages.leaving(slots) if self._stages.drains else {}
         before = self._tasks.arena["state"][slots].copy()
         state = self._tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)
@@ -158,4 +160,5 @@ class RunEffects:
         self._stateful.wait_their_turn(slots[(state == TaskState.BACKOFF) & (outcome == Outcome.STOPPED)])
         self._stateful.up_or_over(slots)
         self._ports.ended(slots)
-        self._stages.left(hosts)
+        if hosts:
+            self._stages.left(hosts)

@@ -53,10 +53,8 @@ COLUMNS = (
     "target",
     "step",
     "pin",
-    "since",
-    "asked",
-    "surplus",
 )
+RARE = ("since", "asked", "surplus")
 """`causes` why the present run shall end, `verdict` what sla said of that, `order` the number of the preemption order
 that it is in, `report` what was reported of it, `due` the second of its deadline: when its back-off has passed, or has
 run for as long as it may, `ready` the second since when it is available, or, while it is queued, lacks a place
@@ -77,7 +75,7 @@ class Tasks:
     """The columns, and the derived lists over them."""
 
     def __init__(self, current: CurrentInput) -> None:
-        self.arena = Arena("tasks", COLUMNS)
+        self.arena = Arena("tasks", COLUMNS, RARE)
         self.input = current
         """The input that is being applied; shared by all that note things about tasks."""
         self._heard: I64 = np.zeros(1, dtype=np.int64)
@@ -266,7 +264,9 @@ class Tasks:
             counted = ends.counts_as == fault
             arena.set(column, slots[counted], ends.failures[counted])
         arena.set("admitted", slots, np.where(state == TaskState.BACKOFF, ends.keeps, 0))
-        arena.put(slots, host=0, causes=0, verdict=0, order=0, report=0, exit=0, ready=0, since=0, asked=0)
+        arena.put(slots, host=0, causes=0, verdict=0, order=0, report=0, exit=0, ready=0)
+        if arena.has_rare:
+            arena.put(slots, since=0, asked=0)
         self.wait(slots, due)
         self.touch(slots)
         return state

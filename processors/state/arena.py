@@ -33,17 +33,24 @@ Slots = I32 | I64
 
 
 class Arena:
-    """Columns of int32 by name, 0 where nothing was set. The column `owner` is the base of the job plus 1, 0: free."""
+    """Columns of int32 by name, 0 where nothing was set. The column `owner` is the base of the job plus 1, 0: free.
+    Columns that are 0 for nearly all tasks are `rare`: they have a table of their own, with rows where one isn't 0.
+    """
 
-    def __init__(self, name: str, columns: tuple[str, ...]) -> None:
-        self._index = {column: at for at, column in enumerate(("owner", *columns))}
+    def __init__(self, name: str, columns: tuple[str, ...], rare: tuple[str, ...] = ()) -> None:
+        self._index = {column: at for at, column in enumerate(("owner", *columns, *rare))}
         self._width = len(self._index)
+        self._common = 1 + len(columns)
         self._picks: dict[tuple[str, ...], Callable[[list[int]], tuple[int, ...]]] = {}
         """Functions that pick several columns out of all."""
         self._matrix = np.zeros((self._width, BLOCK), dtype=np.int32)
         self._gaps = FreeSlots()
         self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
-        self.table.columns = tuple(self._index)
+        self.table.columns = tuple(self._index)[: self._common]
+        self.rare: Table[int, I32] = Table(f"{name}_rare", np.ndarray.tobytes, self._unpack_rare, int)
+        self.rare.columns = rare
+        self.has_rare = False
+        """Whether a rare column isn't 0 somewhere."""
 
     def __getitem__(self, column: str) -> I32:
         """The whole column, to look at; it is replaced when the arena grows, so it isn't kept."""
@@ -83,6 +90,8 @@ class Arena:
         elif size < tasks:
             self._matrix[1:, base + size : base + tasks] = 0
             self._mark(np.arange(base + size, base + tasks))
+            if self.has_rare:
+                self._settle(_range(base + size, tasks - size))
             new_capacity = slots_kept(size, capacity)
             self._free(base + new_capacity, capacity - new_capacity)
         return base
@@ -105,38 +114,55 @@ class Arena:
 
     def fill(self, column: str, start: int, count: int, value: int) -> None:
         """Sets a column over a stretch."""
+        assert self._index[column] < self._common, column
         self._matrix[self._index[column], start : start + count] = value
         self._mark_blocks(range(start // BLOCK, (start + count - 1) // BLOCK + 1))
 
     def set(self, column: str, slots: Slots, values: Slots | int) -> None:
         """Sets a column at slots; the last of equal slots wins."""
         self._matrix[self._index[column]][slots] = values
-        self._mark(slots)
+        if self._index[column] < self._common:
+            self._mark(slots)
+        elif len(slots):
+            self._settle(_blocks(slots))
 
     def put(self, slots: Slots, **columns: Slots | int) -> None:
-        """Sets several columns at slots, as `set`."""
+        """Sets several columns at slots, as `set`; rare ones or others."""
+        last = -1
         for column, values in columns.items():
-            self._matrix[self._index[column]][slots] = values
-        self._mark(slots)
+            last = self._index[column]
+            self._matrix[last][slots] = values
+        if last < self._common:
+            self._mark(slots)
+        elif len(slots):
+            self._settle(_blocks(slots))
 
     def restored(self) -> None:
         """Puts the loaded rows together."""
         blocks = max(self.table, default=-1) + 1
         matrix = np.zeros((self._width, max(1, blocks) * BLOCK), dtype=np.int32)
         for number, row in self.table.items():
-            matrix[:, number * BLOCK : (number + 1) * BLOCK] = row
+            matrix[: self._common, number * BLOCK : (number + 1) * BLOCK] = row
+        for number, row in self.rare.items():
+            matrix[self._common :, number * BLOCK : (number + 1) * BLOCK] = row
         self._matrix = matrix
         self._point()
+        self.has_rare = len(self.rare) > 0
         owned = np.flatnonzero(self["owner"])
         end = int(owned[-1]) + 1 if len(owned) else 0
         self._gaps = FreeSlots(end, _gaps(self["owner"], end))
 
     def _unpack(self, row: bytes) -> I32:
-        return np.frombuffer(row, dtype="<i4").reshape(self._width, BLOCK).copy()
+        return np.frombuffer(row, dtype="<i4").reshape(self._common, BLOCK).copy()
+
+    def _unpack_rare(self, row: bytes) -> I32:
+        return np.frombuffer(row, dtype="<i4").reshape(self._width - self._common, BLOCK).copy()
 
     def _move(self, base: int, tasks: int, capacity: int) -> int:
         start = self.take(capacity)
         self._matrix[1:, start : start + tasks] = self._matrix[1:, base : base + tasks]
+        if self.has_rare:
+            self._settle(_range(start, tasks))
         self.give_back(base, tasks)
         return start
 
@@ -144,6 +170,8 @@ class Arena:
         if size:
             self._matrix[:, start : start + size] = 0
             self._mark_blocks(range(start // BLOCK, (start + size - 1) // BLOCK + 1))
+            if self.has_rare:
+                self._settle(_range(start, size))
             self._gaps.give_back(start, size)
 
     def _grow(self) -> None:
@@ -159,9 +187,27 @@ class Arena:
         """Lets the rows be views of the columns again."""
         for number in self.table:
             self.table.replace(number, self._view(number))
+        for number in self.rare:
+            self.rare.replace(number, self._rare_view(number))
 
     def _view(self, number: int) -> I32:
-        return self._matrix[:, number * BLOCK : (number + 1) * BLOCK]
+        return self._matrix[: self._common, number * BLOCK : (number + 1) * BLOCK]
+
+    def _rare_view(self, number: int) -> I32:
+        return self._matrix[self._common :, number * BLOCK : (number + 1) * BLOCK]
+
+    def _settle(self, numbers: Iterable[int]) -> None:
+        """Rare columns of rows have changed: there is a row where one of them isn't 0."""
+        rare = self.rare
+        for number in numbers:
+            if self._rare_view(number).any():
+                if number in rare:
+                    rare.change(number)
+                else:
+                    rare.put(number, self._rare_view(number))
+            elif number in rare:
+                rare.remove(number)
+        self.has_rare = len(rare) > 0
 
     def _mark(self, slots: Slots) -> None:
         if not len(slots):
@@ -177,6 +223,11 @@ class Arena:
                 table.change(number)
             else:
                 table.put(number, self._view(number))
+
+
+def _range(start: int, count: int) -> range:
+    """The rows of a stretch of slots."""
+    return range(start // BLOCK, (start + count - 1) // BLOCK + 1)
 
 
 def _blocks(slots: Slots) -> list[int]:

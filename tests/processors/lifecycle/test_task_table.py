@@ -43,7 +43,7 @@ from processors.lifecycle.task_table import (
     Rule,
     TaskEvent,
 )
-from processors.lifecycle.tasks import COLUMNS, Ends, Tasks
+from processors.lifecycle.tasks import COLUMNS, RARE, Ends, Tasks
 from processors.machine import Decided
 from processors.state.causes import CurrentInput
 from tests.helpers import ROOT
@@ -112,7 +112,7 @@ class Task:
         """Its columns."""
         machine = self.world.machine
         slot = machine.jobs["a"].base + self.at
-        return {column: int(machine.tasks.arena[column][slot]) for column in COLUMNS}
+        return {column: int(machine.tasks.arena[column][slot]) for column in (*COLUMNS, *RARE)}
 
     def _drive(self, state: int) -> None:
         world, mate = self.world, ("a", 1 - self.at, 1)
@@ -304,7 +304,7 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
     before = task.now
     task.happen()
     after = task.now
-    changed = {column for column in COLUMNS if before[column] != after[column]}
+    changed = {column for column in (*COLUMNS, *RARE) if before[column] != after[column]}
     if note is Note.NOTHING:
         assert not changed - {"traits"} if happening in (TaskEvent.HOLD, TaskEvent.RELEASE) else not changed
     elif note is Note.CAUSE:

@@ -150,3 +150,23 @@ def test_a_job_that_shrinks_gives_its_slots_to_others() -> None:
     base = twin.take(599)
     twin.set_size(base, 10)
     assert twin.take(584) == 15
+
+
+def test_rare_columns_have_rows_where_one_is_not_0_and_move_with_their_job() -> None:
+    arena = Arena("tasks", ("state",), ("since",))
+    first, second = arena.take(3), arena.take(3)
+    assert len(arena.rare) == 0
+    arena.set("since", np.array([first + 1]), 7)
+    moved = arena.resize(first, 3, 600)
+    assert moved != first
+    assert arena["since"][moved + 1] == 7
+    assert {number for number, row in arena.rare.items() if row.any()} == {*arena.rare}
+    restored = Arena("tasks", ("state",), ("since",))
+    for table, copy in ((arena.table, restored.table), (arena.rare, restored.rare)):
+        for number, row in table.items():
+            copy.put(number, row.copy())
+    restored.restored()
+    assert restored["since"][moved + 1] == 7
+    arena.give_back(moved, 600)
+    assert len(arena.rare) == 0
+    assert arena["owner"][second] == second + 1
