@@ -71,7 +71,7 @@ OUT = int(Flag.UNWANTED | Flag.AWAY | Flag.NOT_BEGUN)
 GOES_ANYWAY = OUT | int(Flag.LEFTOVER)
 """That it goes costs nothing."""
 SURPLUS, RIPE = int(Flag.SURPLUS), int(Flag.RIPE)
-_ORDINARY, _EXTRA, _COUNTS = OUT | SURPLUS, GOES_ANYWAY | SURPLUS, RIPE | int(Flag.SILENT)
+ORDINARY, _EXTRA, _COUNTS = OUT | SURPLUS, GOES_ANYWAY | SURPLUS, RIPE | int(Flag.SILENT)
 _PREEMPT = int(RunCause.PREEMPT)
 
 
@@ -101,7 +101,7 @@ class Tally(NamedTuple):
 def tally(available: Any, ended: Any, asks: Any, why: Any, unit: Any, allowed: Any, flags: Any) -> Tally:
     """The only place that says what counts as what: of numbers for one instance, of columns for many."""
     there = ended != REMOVED
-    expected = there & (flags & _ORDINARY == 0)
+    expected = there & (flags & ORDINARY == 0)
     healthy = is_healthy(available, allowed, flags)
     waits = asks > 0
     return Tally(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from events import sla
+from processors.sla import windows
 from processors.sla.availability import Availability
 from processors.sla.rows import GroupRow, JobRow
 from processors.state.seconds import milliseconds, second
@@ -91,6 +92,15 @@ class Budgets:
     def used(self, job_id: str) -> int:
         """The number of those that were allowed within the last hour."""
         return sum(count for _, count in self._jobs[job_id].hour)
+
+    def is_closed(self, job_id: str) -> bool:
+        """Whether others may not disrupt a job now, whatever there is of its budget."""
+        return windows.is_closed(self._jobs[job_id])
+
+    def look_at_windows(self, job_id: str, now: int) -> None:
+        """The time has passed."""
+        if self._jobs[job_id].rules.windows:
+            windows.look(self._jobs.change(job_id), now)
 
     def replaces_first(self, job_id: str) -> bool:
         """Whether the next instance of a job is up before the one before it stops."""

@@ -161,6 +161,8 @@ class Decisions:
             group = self._budgets.of_group(name)
             return max(group.missing, group.limit), group.limit, 0
         budget = self._budgets.of_job(job_id)
+        if code is Code.OUTSIDE_WINDOW:
+            return budget.missing, budget.limit, self._jobs[job_id].opens_s
         missing = verdicts.missing.get(job_id, max(budget.missing, budget.limit))
         if code is Code.WAITS_FOR_REPLACEMENT:
             return missing, budget.limit, self._patience_ends(job_id)

@@ -165,6 +165,7 @@ class Sla(MachineBase):
             begun = Flag.NOT_BEGUN if event.kind == "batch" else 0
             self.available.add_job(event.job_id, row, ended=event.first_run - 1, flags=int(begun))
             self.budgets.join(event.job_id)
+            self.budgets.look_at_windows(event.job_id, now)
             self._waiting.touch((event.job_id,))
 
     def _changed(self, event: JobChanged, now: int) -> None:
@@ -193,6 +194,7 @@ class Sla(MachineBase):
             self.available.flag(slots[self._is_patient(job_id, slots, now)], on=int(Flag.PATIENT))
             if before.group and before.group in self.groups:
                 self._waiting.touch_group(before.group)
+        self.budgets.look_at_windows(job_id, now)
         self._waiting.touch((job_id,))
 
     def _ripen_by(self, job_id: str, more_ms: int) -> None:
@@ -364,6 +366,7 @@ class Sla(MachineBase):
         job_ids, job, _ = self.available.named(slots)
         for at, job_id in enumerate(job_ids):
             self.budgets.forget_hour(job_id, now)
+            self.budgets.look_at_windows(job_id, now)
             if self.budgets.replaces_first(job_id):
                 mine = slots[job == at]
                 self.available.flag(mine[self._is_patient(job_id, mine, now)], on=int(Flag.PATIENT))

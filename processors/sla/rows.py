@@ -30,6 +30,10 @@ class JobRow(msgspec.Struct, array_like=True):
     """The number of times that its surplus became more than 0."""
     hour: list[tuple[int, int]] = []
     """The seconds at which others were allowed to disrupt it within the last hour, ascending, with how many at each."""
+    closes_s: int = 0
+    """The second since 1970 at which its windows are closed, as looked at last; 0: they are."""
+    opens_s: int = 0
+    """The second at which one opens next; 0: none does."""
     changed_by: CauseRow | None = None
     """The last change in it, or in the disruptions of it, while one waited."""
     surplus_by: CauseRow | None = None

@@ -8,6 +8,7 @@ from events.columns import I64
 from processors.sla.availability import RIPE, Availability, Flag
 from processors.sla.budgets import HOUR_MS, Budgets
 from processors.sla.rows import JobRow
+from processors.sla.windows import next_ms
 from processors.state.calendar import Calendar
 from processors.state.deadlines import Deadline, Deadlines, earliest
 from processors.state.seconds import elapsed, milliseconds, second
@@ -51,10 +52,10 @@ class Timers:
     def look(self, job_id: str) -> None:
         """A job has changed: its next time may be another one."""
         row, counts = self._jobs[job_id], self._available.counts[job_id]
-        if not counts.waiting or not (row.hour or counts.in_units or row.rules.replace):
+        if not counts.waiting or not (row.hour or counts.in_units or row.rules.replace or row.rules.windows):
             self._due.clear(job_id)
             return
-        at = self._budgets.hour_over_ms(job_id)
+        at = earliest(self._budgets.hour_over_ms(job_id), next_ms(row))
         patient, old = self._waiting(job_id)
         if len(patient):
             at = earliest(at, self._over_ms(patient, row.rules.replace_wait_ms))
@@ -75,6 +76,7 @@ class Timers:
         due = self._due.due(now)
         for job_id in due:
             self._budgets.forget_hour(job_id, now)
+            self._budgets.look_at_windows(job_id, now)
             patient, old = self._waiting(job_id)
             wait_ms = self._jobs[job_id].rules.replace_wait_ms
             self._available.flag(patient[self._is_over(patient, wait_ms, now)], off=_PATIENT)

@@ -23,6 +23,7 @@ CODES = (
     Code.SLA_GROUP_SPENT,
     Code.SLA_NEVER_ALLOWS,
     Code.WAITS_FOR_REPLACEMENT,
+    Code.OUTSIDE_WINDOW,
 )
 """In a column `told` a code stands by its place here, from 1."""
 TOLD = {code: number for number, code in enumerate(CODES, start=1)}
@@ -57,6 +58,7 @@ class Room:
         self.used = {job_id: budgets.used(job_id) for job_id, rate in self.rate.items() if rate is not None}
         self.group_of = {job_id: group for job_id in self.job if (group := budgets.group_of(job_id))}
         self.group = {group: budgets.of_group(group) for group in dict.fromkeys(self.group_of.values())}
+        self.closed = {job_id for job_id in self.job if budgets.is_closed(job_id)}
         self.replaces = {job_id for job_id in self.job if budgets.replaces_first(job_id)}
         self.lacking: set[str] = set()
         """Jobs of which a unit lacked slack: what is younger leaves it to that unit."""
@@ -71,6 +73,8 @@ class Room:
             need > self.group[group].limit for group, need in groups.items()
         ):
             return Code.SLA_NEVER_ALLOWS
+        if any(job_id in self.closed and any(ask.by_others for ask in asks) for job_id, asks in needs.items()):
+            return Code.OUTSIDE_WINDOW
         if any(self._waits_for_replacement(job_id, asks) for job_id, asks in needs.items()):
             return Code.WAITS_FOR_REPLACEMENT
         if self._lacks(unit, needs):
@@ -153,7 +157,7 @@ class Judge:
         if policy is None:
             return True
         rate = policy.per_hour is not None or policy.per_hour_percent is not None
-        return not (rate or policy.group or policy.replace)
+        return not (rate or policy.group or policy.replace or policy.windows)
 
     def of_units(self, job_ids: Sequence[str]) -> Verdicts:
         """The verdicts on all that waits in some jobs, one unit after another."""
@@ -172,7 +176,7 @@ class Judge:
                     rest.append(unit)
                     if code is Code.SLA_BUDGET_SPENT and not unit.is_single:
                         room.leave_to(unit, is_oldest)
-                    is_oldest &= unit.is_single or code is Code.SLA_NEVER_ALLOWS
+                    is_oldest &= unit.is_single or code in (Code.SLA_NEVER_ALLOWS, Code.OUTSIDE_WINDOW)
             waiting = rest
         for unit in waiting:
             code = room.refusal(unit) or Code.SLA_BUDGET_SPENT

@@ -8,8 +8,8 @@ import pytest
 from events.codes import Code, Outcome, RunCause, TaskState
 from events.columns import pack_ints
 from events.records.hosts import HostBack, HostConnected, HostSilent
-from events.records.lifecycle import RunsEnded, SlaGroupSet
-from events.records.parts import SlaPolicy
+from events.records.lifecycle import JobSlaChanged, RunsEnded, SlaGroupSet
+from events.records.parts import SlaPolicy, SlaWindow, ZoneOffsets
 from events.records.sla import DisruptionAllowed, SurplusSet
 from tests.helpers.machines import Run, columns, instances_changed, of, one, runs_of
 from tests.processors.sla.harness import World
@@ -305,6 +305,27 @@ def test_a_daemon_whose_host_is_emptied_holds_nothing_up() -> None:
     assert world.hear(gone) == runs("web", 1), "nobody expects one on that host"
     world.order(*runs("web", 0, run=2), host="h0")
     assert world.machine.unavailable("web") == 2, "it is expected there again"
+
+
+def test_others_disturb_a_job_only_within_its_windows() -> None:
+    night = SlaWindow(schedule="0 2 * * *", duration_ms=HOUR_MS, zone=ZoneOffsets())
+    world = web(3, 2, sla=SlaPolicy(windows=(night,)))
+    assert world.ask(*runs("web", 0), why=RunCause.DRAIN) == []
+    assert codes(world) == [(Code.OUTSIDE_WINDOW, 0, 2)]
+    opens = 1_700_013_600  # two o'clock in the night after
+    assert world.deferred[-1].until_array.tolist() == [opens]
+    assert world.ask(*runs("web", 1), why=RunCause.UPDATE) == runs("web", 1), "updates have no windows"
+    world.restart()
+    world.later(opens * 1000 - world.now - 1000)
+    assert runs("web", 0)[0] not in world.may
+    world.later(1000)
+    assert runs("web", 0)[0] in world.may
+    world.up(*runs("web", 0, 1, run=2))
+    world.later(HOUR_MS)
+    assert world.ask(*runs("web", 2), why=RunCause.PREEMPT) == []
+    assert world.deferred[-1].until_array.tolist() == [opens + 86_400]
+    world.hear(JobSlaChanged(job_id="web", max_unavailable=2))
+    assert runs("web", 2)[0] in world.may
 
 
 def add(world: World, number: int, serial: int) -> None:

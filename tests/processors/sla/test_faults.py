@@ -111,7 +111,7 @@ def what_must_be_available_is_rounded_down(patch: Patch) -> None:
 
 @fault
 def stopped_instances_count(patch: Patch) -> None:
-    patch.setattr(availability, "_ORDINARY", SURPLUS)
+    patch.setattr(availability, "ORDINARY", SURPLUS)
 
 
 @fault
@@ -181,7 +181,7 @@ def no_unit_reserves_what_it_needs(patch: Patch) -> None:
 
 @fault
 def surplus_counts_as_wanted(patch: Patch) -> None:
-    patch.setattr(availability, "_ORDINARY", OUT)
+    patch.setattr(availability, "ORDINARY", OUT)
 
 
 @fault

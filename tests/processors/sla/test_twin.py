@@ -11,7 +11,7 @@ from events.codes import Code, RunCause
 from events.columns import pack_ints
 from events.records.hosts import HostBack, HostSilent
 from events.records.lifecycle import DisruptionAsked, JobSlaChanged, RunsOrdered, SlaGroupSet
-from events.records.parts import SlaPolicy
+from events.records.parts import SlaPolicy, SlaWindow, ZoneOffsets
 from events.records.sla import DisruptionDeferred, SurplusSet
 from tests.helpers.drawn import examples
 from tests.helpers.machines import START_MS, columns, instances_changed, of, runs_of
@@ -19,6 +19,8 @@ from tests.processors.sla.harness import World, let_go
 from tests.processors.sla.twin import Ask, Instance, Job, Twin
 
 INSTANCES, HOSTS = 4, 3
+HOURLY = (SlaWindow(schedule="0 * * * *", duration_ms=1_800_000, zone=ZoneOffsets()),)
+"""The first half of each hour."""
 POLICIES: tuple[tuple[int | None, SlaPolicy | None], ...] = (
     (1, None),
     (2, None),
@@ -29,7 +31,7 @@ POLICIES: tuple[tuple[int | None, SlaPolicy | None], ...] = (
     (2, SlaPolicy(per_hour=1)),
     (None, SlaPolicy(per_hour_percent=60, min_healthy_ms=10_000)),
     (None, SlaPolicy(group="g")),
-    (2, SlaPolicy(group="g")),
+    (2, SlaPolicy(windows=HOURLY)),
     (0, SlaPolicy(replace="before")),
     (1, SlaPolicy(replace="before", surge=2, replace_wait_ms=60_000)),
 )

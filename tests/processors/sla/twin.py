@@ -181,7 +181,7 @@ class Twin:
                     old = any(one.ask and self.now >= one.ask.since_ms + HOUR_MS for _, one in unit.members)
                     if old and not self.oldest_seen:
                         reserved.update(job.job_id for job in unit.jobs())
-                self.oldest_seen |= code is not Code.SLA_NEVER_ALLOWS
+                self.oldest_seen |= code not in (Code.SLA_NEVER_ALLOWS, Code.OUTSIDE_WINDOW)
         self.barred, self.reserved = barred, reserved
         return gone
 
@@ -228,6 +228,9 @@ class Twin:
         for members, most in groups.values():
             if sum(self.healthy_in(unit, job) for job in members) > most:
                 return Code.SLA_NEVER_ALLOWS
+        for job in jobs:
+            if job.policy.windows and self.now // 1000 % 3600 >= 1800 and self.by_others(unit, job):
+                return Code.OUTSIDE_WINDOW
         for job, one in unit.members:
             waits = job.policy.replace == "before" and one.ready and self.healthy(one) and one.ask is not None
             waits = waits and (self.is_patient(job, one) or (not job.limit() and one.ask.why != RunCause.PREEMPT))
@@ -254,8 +257,14 @@ class Twin:
 
     def surplus(self, job: Job, before: int) -> int:
         """How many more instances a job is to have."""
+        closed = bool(job.policy.windows) and self.now // 1000 % 3600 >= 1800
         waits = sum(
-            one.ask is not None and one.up and one.wanted and not one.surplus and one.ask.why != RunCause.PREEMPT
+            one.ask is not None
+            and one.up
+            and one.wanted
+            and not one.surplus
+            and one.ask.why != RunCause.PREEMPT
+            and (one.ask.why == RunCause.UPDATE or not closed)
             for one in job.instances
         )
         holds = sum(one.held > 0 and one.wanted and not one.surplus for one in job.instances)
