@@ -1,7 +1,9 @@
 """The conditions of a host in words: what was found, what is done for it, and what ends it."""
 
+from collections.abc import Iterable
+
 from events.cell_settings import Settings
-from events.host_health import SUSPECTED, Action, action_of, release_ms
+from events.host_health import SUSPECTED, Action, action_of, is_broken, release_ms
 from events.quantities import write_ms
 from paceline.client.host_models import HostCondition, Suspicion
 from projections.record_json import at
@@ -23,6 +25,24 @@ def conditions_json(row: HostRow, suspected: Suspicion | None, settings: Setting
     if suspected is not None:
         conditions.append(_suspected(suspected))
     return conditions
+
+
+def beyond_caps(rows: Iterable[HostRow], hosts: int, settings: Settings, now_ms: int) -> tuple[int, int]:
+    """Counts the hosts that aren't well and take tasks, since no more hosts are avoided, and the checks that are taken
+    for broken; `hosts`: how many are heard.
+    """
+    onsets: dict[str, list[int]] = {}
+    count = 0
+    for row in rows:
+        ill = False
+        for name, state in conditions_of(row).items():
+            over = over_ms(state, settings.release_after_ms)
+            if over is None or over > now_ms:
+                onsets.setdefault(name, []).append(state.since_ms)
+                action = action_of(settings.conditions, settings.drain_after_ms, name)
+                ill = ill or (state.bad and _action(row, state, action) == "HELD")
+        count += ill
+    return count, sum(is_broken(sorted(since), hosts) for since in onsets.values())
 
 
 def _condition(row: HostRow, name: str, state: ConditionState, settings: Settings) -> HostCondition:

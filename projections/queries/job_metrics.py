@@ -6,10 +6,11 @@ from sqlalchemy import Connection, func, select
 from events.codes import UpdateState
 from projections.host_states import HostState
 from projections.queries.entities import host_state, surplus
+from projections.queries.host_conditions import beyond_caps
 from projections.queries.metric_families import Family, Samples
 from projections.queries.pages import rows_of
 from projections.queries.pool_metrics import GOING
-from projections.queries.resources import kinds_of
+from projections.queries.resources import kinds_of, settings_of
 from projections.views import tables
 from projections.views.named_tasks import COUNTS
 from projections.views.rows import HostRow
@@ -24,6 +25,8 @@ FAMILIES = (
     Family(_G, "paceline_update_oldest_seconds", "The longest time that one has made no progress.", ("state",)),
     Family(_G, "paceline_hosts", "Hosts, by state.", ("state",)),
     Family(_G, "paceline_hosts_shrunk", "Hosts that offer less than their runs hold."),
+    Family(_G, "paceline_hosts_held", "Hosts that aren't well and take tasks, since no more hosts are avoided."),
+    Family(_G, "paceline_checks_broken", "Checks that are bad on so many hosts that none is drained for them."),
 )
 
 
@@ -43,6 +46,10 @@ def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> No
     samples["paceline_hosts"] += [((cell, state), states.count(state)) for state in HostState]
     kinds = kinds_of(connection)
     samples["paceline_hosts_shrunk"].append(((cell,), sum(1 for row in hosts if surplus(row, kinds))))
+    present = sum(state in (HostState.UP, HostState.SUSPECTED) for state in states)
+    ill, broken = beyond_caps(hosts, present, settings_of(connection), now_ms)
+    samples["paceline_hosts_held"].append(((cell,), ill))
+    samples["paceline_checks_broken"].append(((cell,), broken))
 
 
 def _updates(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:

@@ -3,7 +3,7 @@
 from prometheus_client import REGISTRY
 
 from events.codes import Outcome
-from events.records.hosts import HostOffered, HostSilent
+from events.records.hosts import HostHealthReported, HostOffered, HostSilent
 from events.records.lifecycle import RunsAvailable, UpdatePaused, UpdateStarted
 from events.records.parts import UpdatePolicy
 from events.records.placement import HostAvoided
@@ -86,3 +86,21 @@ def test_how_long_tasks_were_in_a_state_is_told_as_a_histogram(api):
     assert [more["ORDERED", le] for le in ("5", "15", "60")] == [0, 2, 2]
     assert [more["RUNNING", le] for le in ("5", "15", "60")] == [0, 0, 2]
     assert value("paceline_task_state_seconds_sum", state="RUNNING") == total + 80
+
+
+def test_hosts_that_are_not_well_beyond_the_cap_and_broken_checks_are_counted_and_are_alarms(api):
+    def shown() -> list[str]:
+        with api.projector.views.read() as connection:
+            found = alarms(connection, 0, api.cell.ms, {}, [])
+        return [each.name for each in found if each.name in ("PacelineHostsHeld", "PacelineCheckBroken")]
+
+    for number in range(12):
+        api.cell.host(f"h{number}")
+    api.cell.fact(HostHealthReported(host_id="h0", session=1, condition="smart", bad=True, code="EXIT_7"))
+    api.cell.decide("placement", HostAvoided(host_id="h0", code="CONDITION", until_ms=0))
+    api.fold()
+    assert shown() == []
+    for number in (1, 2):
+        api.cell.fact(HostHealthReported(host_id=f"h{number}", session=1, condition="smart", bad=True, code="EXIT_7"))
+    api.fold()
+    assert shown() == ["PacelineHostsHeld", "PacelineCheckBroken"]
