@@ -32,7 +32,7 @@ CASES = [
     ("packing", "memory", {"hosts_over_bound_percent"}),
     ("replay", "embedded", {"ended_job_memory_bytes", "verify_decisions_per_s", "recover_s"}),
     ("simulate", "memory", {"kth_head_cpu_s", "tasks_per_s"}),
-    ("sla", "memory", {"verdicts_over_naive", "change_over_naive", "memory_mib"}),
+    ("sla", "memory", {"verdicts_over_naive", "change_over_naive", "memory_mib", "campaigns_done", "budgets_broken"}),
 ]
 
 

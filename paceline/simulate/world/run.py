@@ -73,6 +73,10 @@ class Run:
         self.watch.check(self.now_ms, self.cell.log.appended, self.cell_state(), self.position(), ended=True)
         self.wall_s = time.perf_counter() - began
 
+    def end(self) -> None:
+        """Has it end at the present moment."""
+        self._end_ms = self.now_ms
+
     def ahead_ms(self) -> int | None:
         """When it ends, where that is known."""
         return None if self._is_at_rest is not None else self._end_ms
