@@ -6,6 +6,7 @@ and which comes first is in `events/reasons.py`.
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import cast
 
 import msgspec
@@ -35,6 +36,13 @@ from projections.views.waiting import Standing
 
 OTHER_DAEMON = Remedy(YOU, "add hosts with these attributes, or submit another daemon")
 MORE_ROOM = Remedy(YOU, "ask for less, or add hosts, and update it again")
+DISRUPTED_FOR = {
+    "DRAIN": "a drain",
+    "UPDATE": "an update or a restart",
+    "PREEMPT": "a preemption",
+    "REBALANCE": "a rebalancing",
+}
+"""The causes of disruptions in words."""
 _NOTHING = dict.fromkeys(ReasonNumbers.__annotations__)
 
 
@@ -108,7 +116,9 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         yield backoff
     yield from map(order_reasons.of_victim, situation.leaving)
     disruption = situation.reasons.get("disruption")
-    if disruption is not None and any(each.live for each in situation.leaving):
+    if detail is not None and detail.disruptions:
+        yield from _of_disruptions(detail, situation)
+    elif disruption is not None and any(each.live for each in situation.leaving):
         reason = of_code(disruption.code, disruption.machine, counted(disruption.tasks), disruption.since_ms)
         yield reason._replace(numbers={"tasks": disruption.tasks, "round": disruption.round})
     if situation.update is not None:
@@ -121,6 +131,18 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     yield from of_moving(job, detail.moving if detail else None)
     yield from of_unheard(detail.unheard if detail else None)
     yield from end_reasons.of_killed(job, situation.stops)
+
+
+def _of_disruptions(detail: Detail, situation: Situation) -> Iterator[Reason]:
+    """The runs that sla doesn't let go, by code; an update tells itself that the budget is spent."""
+    for wait in detail.disruptions:
+        if situation.update is not None and wait["cause"] == "UPDATE" and wait["code"] == Code.SLA_BUDGET_SPENT:
+            continue
+        why = f" for {DISRUPTED_FOR[wait['cause']]}" if wait["cause"] in DISRUPTED_FOR else ""
+        text = wait["message"].replace(" shall leave", f" shall leave{why}", 1)
+        numbers = {"tasks": wait["tasks"]} | ({"until": wait["until"]} if wait["until"] else {})
+        since = datetime.fromisoformat(wait["since"]).timestamp() * 1000 if wait["since"] else 0
+        yield Reason(wait["code"], text, "sla", int(since), tasks=wait["tasks"], numbers=numbers)
 
 
 def _of_update(job: JobRow, update: UpdateRow, disruption: ExplanationRow | None, way_back: bool) -> Iterator[Reason]:

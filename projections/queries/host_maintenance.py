@@ -12,6 +12,7 @@ from events.codes import LIVE_TASKS, Code, Stage, Step, TaskState
 from events.reasons import kind_of
 from paceline.client.host_models import Host
 from paceline.client.maintenance_models import HostMaintenance, HostWait
+from projections.queries.disruption_waits import numbers_text
 from projections.queries.entities import host_json
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import rows_of
@@ -202,12 +203,3 @@ def _wait(job_id: str, code: str, runs: int, since_ms: int, instances: int, defe
         "group": deferral.group if deferral else "",
         "until": at(deferral.until_s * 1000) if deferral else None,
     }
-
-
-def numbers_text(deferral: DeferralRow, instances: int) -> str:
-    """The numbers of a verdict in words: `1 of 20 unavailable, 1 may be`."""
-    of = f" of the group {deferral.group}" if deferral.group else f" of {instances}"
-    text = f"{deferral.unavailable}{of} unavailable, {deferral.max_unavailable} may be"
-    if deferral.code == Code.SLA_RATE_REACHED:
-        text = f"{deferral.unavailable} in an hour, {deferral.max_unavailable} may be"
-    return f"{text}, next at {at(deferral.until_s * 1000)}" if deferral.until_s else text

@@ -20,6 +20,8 @@ from events.records.pools import PoolDefined
 from events.resources import REVOCABLE, Amounts
 from events.topics import MACHINES
 from events.work_classes import class_of
+from paceline.client.sla_models import SlaWait
+from projections.queries.disruption_waits import waits_of_job
 from projections.queries.end_reasons import Stopped, stops_of
 from projections.queries.last_failure import Failure, failures_of
 from projections.queries.moving_reasons import Moving, Unheard, moving, unheard
@@ -129,6 +131,8 @@ class Detail(NamedTuple):
     """By pool that says no, what other pools want of their reservations, those that bound what a turn can give."""
     unheard: Unheard | None = None
     """Tasks that run on silent hosts."""
+    disruptions: Sequence[SlaWait] = ()
+    """Runs that sla doesn't let go."""
     instances: Mapping[int, str] = {}
     """By the number of the hold, where there are several, the first instances that it is about."""
 
@@ -292,6 +296,7 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         to_share(connection),
         {pool: beside(connection, pool) for pool in full},
         unheard(connection, job, settings, now_ms),
+        waits_of_job(connection, job.job_id, job.tasks),
         {hold.number: _instances(connection, job, hold.number) for hold in holds} if len(holds) > 1 else {},
     )
 

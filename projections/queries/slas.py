@@ -10,20 +10,17 @@ from sqlalchemy import Connection, select
 from events.codes import ENDED_TASKS, RunCause, TaskState
 from events.columns import I32
 from events.instance_ranges import write_ranges
-from events.reasons import kind_of
 from events.records.parts import SlaPolicy
 from events.schedules import next_opening
 from events.sla import Bounds, hourly, limit, never_allows, replaces_first, strictest
 from events.spec.sla import sla_body, write_part
 from events.words import plural
-from paceline.client.sla_models import SlaGroup, SlaGroupUse, SlaHour, SlaState, SlaUse, SlaWait
-from projections.queries.host_maintenance import numbers_text
+from paceline.client.sla_models import SlaGroup, SlaGroupUse, SlaHour, SlaState, SlaUse
+from projections.queries.disruption_waits import waits_of_job
 from projections.queries.pages import rows_of
-from projections.queries.reason import counted
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.record_json import at
 from projections.views import tables
-from projections.views.maintenance_rows import DeferralRow, DisruptionRow
 from projections.views.rows import JobRow
 from projections.views.sla_rows import SlaGroupRow, SlaRow
 
@@ -89,7 +86,7 @@ def sla_of(connection: Connection, job: JobRow, now_ms: int) -> SlaState:
         "allowed": allowed,
         "slack": max(0, allowed - counts.missing),
         "used": counts.used,
-        "waits": _waits(connection, job),
+        "waits": waits_of_job(connection, job.job_id, job.tasks),
         "hour": hour,
         "group": group,
         "window": at(opens * 1000) if opens else None,
@@ -170,36 +167,6 @@ def _asked(connection: Connection, job: JobRow) -> dict[tuple[int, int], int]:
     rows = tables.disruptions.c
     query = select(rows.instance, rows.run, rows.why).where(rows.job_id == job.job_id, rows.why > 0)
     return {(instance, run): why for instance, run, why in connection.execute(query)}
-
-
-def _waits(connection: Connection, job: JobRow) -> list[SlaWait]:
-    """The runs that sla doesn't let go, by code."""
-    runs, deferrals = tables.disruptions, tables.deferrals
-    query = select(runs).where(runs.c.job_id == job.job_id, runs.c.run > 0, runs.c.code != "")
-    rows = [row for row in rows_of(connection, DisruptionRow, query) if row.judged_run == row.run]
-    numbers = {
-        row.code: row
-        for row in rows_of(connection, DeferralRow, select(deferrals).where(deferrals.c.job_id == job.job_id))
-    }
-    return [
-        _wait(code, [row for row in rows if row.code == code], numbers.get(code), job.tasks)
-        for code in sorted({row.code for row in rows})
-    ]
-
-
-def _wait(code: str, rows: Sequence[DisruptionRow], numbers: DeferralRow | None, tasks: int) -> SlaWait:
-    sentence = kind_of(code).sentence or "{tasks} wait{s}"
-    message = sentence.format(**counted(len(rows)), code=code)
-    message += f" ({numbers_text(numbers, tasks)})" if numbers else ""
-    first = min(rows, key=lambda row: row.since_s)
-    return {
-        "code": code,
-        "message": message,
-        "tasks": len(rows),
-        "cause": RunCause(first.why).name if first.why else "",
-        "since": at(first.since_s * 1000),
-        "until": at(numbers.until_s * 1000) if numbers else None,
-    }
 
 
 def _hour(connection: Connection, job: JobRow, policy: SlaPolicy | None, instances: int, now_ms: int) -> SlaHour | None:

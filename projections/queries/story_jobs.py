@@ -168,8 +168,18 @@ def _changed(detail: Detail) -> list[Part]:
 
 
 def _sla(detail: Detail) -> list[Part]:
+    if "sla" in detail:
+        return [f"SLA: {detail['sla']}"]
     most = detail.get("max_unavailable")
     return [f"SLA: {most} instances may be unavailable" if most is not None else "SLA removed"]
+
+
+def _deferred(detail: Detail) -> list[Part]:
+    numbers = ""
+    if "unavailable" in detail:
+        group = f" in group {detail['group']}" if "group" in detail else ""
+        numbers = f" ({detail['unavailable']} unavailable{group}, {detail['max_unavailable']} may be)"
+    return [f"{plural(detail['tasks'], 'run')} stay for now{_coded(detail)}{numbers}"]
 
 
 def _instances(detail: Detail) -> list[Part]:
@@ -272,7 +282,7 @@ SENTENCES: dict[str, _Say] = {
     "RunsEnded": _ended,
     "DisruptionAsked": lambda detail: [f"asked whether {plural(detail['tasks'], 'run')} may be stopped{_by(detail)}"],
     "DisruptionAllowed": _runs("may be disrupted"),
-    "DisruptionDeferred": lambda detail: [f"{plural(detail['tasks'], 'run')} stay for now{_coded(detail)}"],
+    "DisruptionDeferred": _deferred,
     "SurplusSet": lambda detail: [f"{plural(detail['surplus'], 'instance')} more than wanted"],
     "DisruptionWithdrawn": _runs("no longer to be disrupted"),
     "PreemptionAsked": _asked,

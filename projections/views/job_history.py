@@ -34,9 +34,10 @@ from events.records.lifecycle import (
     UpdateProgressed,
     UpdateStarted,
 )
-from events.records.parts import Cause
+from events.records.parts import Cause, SlaPolicy
 from events.records.placement import MatchingHostsChanged, PreemptionAsked
-from events.records.sla import SurplusSet
+from events.records.sla import DisruptionDeferred, SurplusSet
+from events.sla import Bounds
 from events.topics import JOBS, RANK
 from paceline.client.json_type import Json
 from projections.views.cache import Cache
@@ -130,6 +131,8 @@ def details(event: Event) -> Details:
     if hasattr(event, "job_id"):
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _LEFT_OUT}
         detail = {name: value for name, value in fields.items() if not isinstance(value, bytes)}
+        if isinstance(policy := detail.pop("sla", None), SlaPolicy):
+            detail["sla"] = Bounds.of(getattr(event, "max_unavailable", None), policy).words() or "no bound of its own"
         if isinstance(cause := getattr(event, "cause", None), Cause):
             detail["cause"] = _cause_text(cause)
         return [(event.job_id, _with_actor(detail, event))]
@@ -216,6 +219,8 @@ def _of_many(event: Any) -> Details:
         _add_hosts(event, job, out)
     if isinstance(event, RunsEnded):
         _add_counts("outcomes", Outcome, event.outcome_array, job, out, indices.tolist())
+    if isinstance(event, DisruptionDeferred):
+        _add_numbers(event, out, indices.tolist())
     if isinstance(event, RunsEnded | RunsStopping | DisruptionAsked) and event.why:
         _add_counts("why", RunCause, event.why_array, job, out, indices.tolist())
     return out
@@ -254,6 +259,15 @@ def _add_borrowed(event: Any, job: Any, count: Any, out: Details, indices: list[
     borrowed = np.bincount(job, np.where(are_entitled(ranks_of(event)), 0, count), len(event.job_ids)).astype(np.int64)
     for (_, detail), index in zip(out, indices, strict=True):
         detail["borrowed"] = int(borrowed[index])
+
+
+def _add_numbers(event: DisruptionDeferred, out: Details, indices: list[int]) -> None:
+    """Adds the numbers of the verdict about each job."""
+    unavailable, most = event.unavailable_array.tolist(), event.max_unavailable_array.tolist()
+    for (_, detail), index in zip(out, indices, strict=True):
+        detail |= {"unavailable": unavailable[index], "max_unavailable": most[index]}
+        if event.groups and event.groups[index]:
+            detail["group"] = event.groups[index]
 
 
 def _add_hosts(event: Any, job: Any, out: Details) -> None:

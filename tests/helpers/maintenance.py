@@ -48,9 +48,11 @@ def _items(job_id: str, instances: Sequence[int], run: int) -> dict[str, Any]:
     return {"job_ids": (job_id,), "job": [0] * of, "instance": list(instances), "run": [run] * of}
 
 
-def asked(job_id: str, instances: Sequence[int], since: int, run: int = 1) -> DisruptionAsked:
-    """Runs of a job that are to leave, since a second."""
-    return DisruptionAsked.pack(**_items(job_id, instances, run), since=[since] * len(instances))
+def asked(job_id: str, instances: Sequence[int], since: int, run: int = 1, why: int = 0) -> DisruptionAsked:
+    """Runs of a job that are to leave, since a second; `why`: a `RunCause`."""
+    of = len(instances)
+    causes = {"why": [why] * of} if why else {}
+    return DisruptionAsked.pack(**_items(job_id, instances, run), since=[since] * of, **causes)
 
 
 def allowed(job_id: str, instances: Sequence[int], run: int = 1) -> DisruptionAllowed:

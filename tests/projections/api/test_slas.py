@@ -1,5 +1,7 @@
 """Budgets of jobs and groups over HTTP: what is left of them, by what they are used, and who is at risk."""
 
+import pytest
+
 from events.codec import decode
 from events.codes import RunCause
 from events.columns import pack_ints
@@ -99,12 +101,44 @@ def test_a_job_without_an_sla_has_no_budget(api):
 def test_what_waits_is_told_by_code_with_its_numbers(api):
     started(api)
     service(api, max_unavailable=1)
-    api.cell.decide("lifecycle", asked("web", (0, 1), 1_700_000_000))
+    api.cell.decide("lifecycle", asked("web", (0, 1), 1_700_000_000, why=RunCause.DRAIN))
     api.cell.decide("sla", deferred("web", (1,)))
     api.fold()
     [wait] = api.get("/v1/jobs/web/sla")["waits"]
     assert (wait["code"], wait["tasks"]) == ("SLA_BUDGET_SPENT", 1)
     assert wait["message"].endswith("(1 of 4 unavailable, 1 may be)")
+    [reason] = api.get("/v1/jobs/web/explanation")["reasons"]
+    assert (reason["code"], reason["machine"]) == ("SLA_BUDGET_SPENT", "sla")
+    assert reason["message"].startswith("1 task shall leave for a drain, but the SLA of the job allows no more")
+    assert reason["message"].endswith("(1 of 4 unavailable, 1 may be); it goes on when instances are available again")
+    kinds = {each["kind"]: each["detail"] for each in api.get("/v1/jobs/web/history")["events"]}
+    assert kinds["DisruptionAsked"]["why"] == {"DRAIN": 2}
+    assert {name: kinds["DisruptionDeferred"][name] for name in ("code", "unavailable", "max_unavailable")} == {
+        "code": "SLA_BUDGET_SPENT",
+        "unavailable": 1,
+        "max_unavailable": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("SLA_RATE_REACHED", "it goes on when the hour since earlier ones is over"),
+        ("SLA_GROUP_SPENT", "it goes on when instances of jobs of the group are available again"),
+        ("SLA_NEVER_ALLOWS", "raise max_unavailable, lower min_available, or set `replace: before`"),
+        ("WAITS_FOR_REPLACEMENT", "it goes on when the instance that takes its place is available"),
+        ("OUTSIDE_WINDOW", "it goes on when the next window of the job opens"),
+    ],
+)
+def test_each_verdict_that_holds_a_job_up_is_explained_with_what_frees_it(api, code, words):
+    started(api)
+    service(api, max_unavailable=1)
+    api.cell.decide("lifecycle", asked("web", (0,), 1_700_000_000))
+    api.cell.decide("sla", deferred("web", (0,), code=code))
+    api.fold()
+    reason = next(each for each in api.get("/v1/jobs/web/explanation")["reasons"] if each["code"] == code)
+    assert words in reason["message"]
+    assert reason["since"] == "2023-11-14T22:13:20.000Z"
 
 
 def test_jobs_at_risk_are_those_whose_next_disruption_would_be_refused(api):
