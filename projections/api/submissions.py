@@ -18,6 +18,7 @@ from events.codec import encode
 from events.codes import IN_EFFECT, Code
 from events.records.base import Event
 from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
+from events.sla import has_sla
 from events.topics import JOBS
 from paceline.client.models import Job
 from projections.api.context import Context
@@ -29,6 +30,7 @@ from projections.api.secrets import Pins
 from projections.queries import entities, fits_nowhere
 from projections.queries.known_names import nearest_pool
 from projections.queries.pool_room import PoolRoom, room_of
+from projections.queries.sla_warnings import sla_warnings
 from projections.queries.stored_chunks import with_uploads
 from projections.queries.versions import submission
 from projections.record_json import whole
@@ -175,7 +177,9 @@ def must_have_room(connection: Connection, event: JobSubmitted, room: PoolRoom |
 def warnings_of(
     connection: Connection, event: JobSubmitted, uploads: Sequence[OverridesUploaded]
 ) -> dict[str, list[str]]:
-    """Warns of what a job needs that no host has now: it is taken all the same, and waits for one that has."""
+    """Warns of what a job needs that no host has now: it is taken all the same, and waits for one that has. And of an
+    SLA that never lets it go.
+    """
     missing = [each for each in needed(event) if not entities.offered_by_any(connection, each)]
     chunk = with_uploads(connection, uploads)
     nowhere = [] if missing else fits_nowhere.warnings(connection, event, chunk)
@@ -184,4 +188,5 @@ def warnings_of(
         for attribute in missing
     ]
     warnings += [f"{each['message']} ({each['code']})" for each in nowhere]
+    warnings += sla_warnings(connection, event) if has_sla(event.max_unavailable, event.sla) else ()
     return {"warnings": warnings} if warnings else {}

@@ -111,7 +111,7 @@ def test_what_waits_is_told_by_code_with_its_numbers(api):
     assert (reason["code"], reason["machine"]) == ("SLA_BUDGET_SPENT", "sla")
     assert reason["message"].startswith("1 task shall leave for a drain, but the SLA of the job allows no more")
     assert reason["message"].endswith("(1 of 4 unavailable, 1 may be); it goes on when instances are available again")
-    kinds = {each["kind"]: each["detail"] for each in api.get("/v1/jobs/web/history")["events"]}
+    kinds = {each["event"]: each["detail"] for each in api.get("/v1/jobs/web/history")["events"]}
     assert kinds["DisruptionAsked"]["why"] == {"DRAIN": 2}
     assert {name: kinds["DisruptionDeferred"][name] for name in ("code", "unavailable", "max_unavailable")} == {
         "code": "SLA_BUDGET_SPENT",
@@ -241,3 +241,36 @@ def test_a_batch_task_counts_from_its_first_run_on(api):
     api.cell.decide("lifecycle", RunsAvailable(**runs("nightly", (0,))))
     api.fold()
     assert api.get("/v1/jobs/nightly/sla")["wanted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"kind": "stateless", "instances": 3, "sla": {"min_available": "90%"}}, "min_available is 90% of 3 instances"),
+        ({"kind": "stateless", "sla": {"max_unavailable": 0}}, "max_unavailable is 0"),
+        ({"kind": "stateless", "sla": {"max_disruptions_per_hour": 0}}, "max_disruptions_per_hour is 0"),
+        ({"instances": 8, "gang": {"min": 4}, "sla": {"max_unavailable": 2}}, "the gang of 4 tasks leaves whole"),
+        ({"instances": 8, "gang": {"min": 4}, "sla": {"max_disruptions_per_hour": 2}}, "2 be disrupted in an hour"),
+        ({"kind": "stateless", "sla": {"group": "none"}}, "SLA group none isn't set, so it bounds nothing yet"),
+        ({"kind": "stateless", "sla": {"group": "shut"}}, "SLA group shut never lets an instance go"),
+    ],
+)
+def test_an_sla_that_never_lets_go_is_noted_when_it_is_submitted_and_in_a_dry_run(api, fields, words):
+    started(api)
+    api.cell.decide("lifecycle", SlaGroupSet(group="shut", max_unavailable=0))
+    api.fold()
+    body = {"job_id": "a", "pool": "/p", "command": ["a"], "resources": {"cpu": 1}, **fields}
+    for answer in (api.client.post("/v1/jobs?dry_run=true", json=body), api.client.post("/v1/jobs", json=body)):
+        assert answer.status_code in (200, 202)
+        [warning] = answer.json()["warnings"]
+        assert words in warning
+        assert warning.endswith("(SLA_NEVER_ALLOWS)") or "sla group set" in warning
+
+
+def test_an_sla_that_lets_instances_go_is_not_noted(api):
+    started(api)
+    api.cell.decide("lifecycle", SlaGroupSet(group="shop", max_unavailable=1))
+    api.fold()
+    sla = {"max_unavailable": 0, "replace": "before", "group": "shop"}
+    body = {"job_id": "a", "pool": "/p", "kind": "stateless", "command": ["a"], "resources": {"cpu": 1}, "sla": sla}
+    assert "warnings" not in api.client.post("/v1/jobs", json=body).json()
