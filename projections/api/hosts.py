@@ -11,7 +11,15 @@ from pydantic_core import PydanticCustomError
 from sqlalchemy import Connection
 
 from events.bounds import WORD_MAX
-from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested, HostTaintRequested
+from events.records.hosts import (
+    HostClearRequested,
+    HostLossConfirmed,
+    HostRemovalRequested,
+    HostsCordonRequested,
+    HostsDrainRequested,
+    HostsResumeRequested,
+    HostTaintRequested,
+)
 from events.taints import KEY
 from paceline.client.page_models import HistoryPage, HostsPage, TasksPage
 from projections.api.commands import Command, carry_out
@@ -25,7 +33,15 @@ from projections.queries.resources import kinds_of
 from projections.views.other_histories import of_host
 from projections.views.rows import HostRow
 
-Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested | HostTaintRequested
+Word = (
+    HostLossConfirmed
+    | HostRemovalRequested
+    | HostClearRequested
+    | HostTaintRequested
+    | HostsDrainRequested
+    | HostsCordonRequested
+    | HostsResumeRequested
+)
 """The facts of an operator about a host."""
 
 

@@ -16,7 +16,7 @@ from projections.queries.resources import kinds_of
 from projections.queries.series_points import newest_s, resolution_of
 from projections.record_json import at
 from projections.views import tables
-from projections.views.marks import FAILED, LOST, POLICY, PREEMPTED, RESTART, SILENT, SUSPECTED
+from projections.views.marks import DRAIN, FAILED, LOST, MAINTENANCE, POLICY, PREEMPTED, RESTART, SILENT, SUSPECTED
 from projections.views.series_rows import MarkRow
 
 MARKS_MAX = 100
@@ -108,6 +108,10 @@ def _whom(item: Item) -> str:
     return f"for {item['for']}" if item["for"] else "as a host offers less than its runs hold"
 
 
+def _campaigns(count: int, items: list[Item], _: Kinds) -> str:
+    return _some([f"Maintenance {item['maintenance_id']} {item['state']}: {item['code']}" for item in items], count)
+
+
 def _failures(count: int, items: list[Item], _: Kinds) -> str:
     if count > 1:
         return f"{count} jobs failed: {_some([item['job_id'] for item in items], count)}"
@@ -157,4 +161,6 @@ _SENTENCES: dict[str, Callable[[int, list[Item], Kinds], str]] = {
     PREEMPTED: _preemptions,
     RESTART: _restarts,
     FAILED: _failures,
+    DRAIN: _hosts("began to drain"),
+    MAINTENANCE: _campaigns,
 }

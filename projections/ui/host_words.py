@@ -21,6 +21,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 """The commands of an operator for a host in a state, as `paceline host` has them, the usual one first."""
 
 
+def commands_for(body: Host) -> tuple[str, ...]:
+    """The commands of an operator for a host: by how it is heard, then by its stage."""
+    maintenance = body["maintenance"]
+    stage = maintenance["stage"] if maintenance is not None else "UP"
+    of_stage = {"UP": ("drain", "cordon"), "CORDONED": ("drain", "uncordon")}.get(stage, ("resume",))
+    return (*COMMANDS.get(body["state"], ()), *of_stage)
+
+
 def since(row: HostRow, state: str, now_ms: int) -> str:
     """Says for how long a host has its state; empty: the views don't tell."""
     began_ms: dict[str, int] = {

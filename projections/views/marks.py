@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from events.codec import decode
-from events.codes import Code, JobState
+from events.codes import Code, JobState, Stage
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.hosts import HostSilent
 from events.records.lifecycle import JobChanged
-from events.records.placement import HostAvoided, HostLost
+from events.records.placement import HostAvoided, HostLost, HostMaintenanceChanged, MaintenanceChanged
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import EpochStarted
 from paceline.client.json_type import Json
@@ -23,12 +23,13 @@ from projections.views.rows import to_json
 from projections.views.series_rows import MarkRow
 from projections.views.series_table import RESOLUTIONS
 
-LOST, SILENT, SUSPECTED, POLICY, PREEMPTED, RESTART, FAILED = (
-    "lost", "silent", "suspected", "policy", "preempted", "restart", "failed",
+LOST, SILENT, SUSPECTED, POLICY, PREEMPTED, RESTART, FAILED, DRAIN, MAINTENANCE = (
+    "lost", "silent", "suspected", "policy", "preempted", "restart", "failed", "drain", "maintenance",
 )  # fmt: skip
 """Shapes: hosts that are lost, not heard, or avoided; changes to pools and settings; runs that leave for others; a new
-process for a machine; jobs that failed.
+process for a machine; jobs that failed; hosts that begin to drain; campaigns that have another state.
 """
+DRAINS = (Stage.DRAINING, Stage.DRAINING_BATCH, Stage.FORCING)
 ITEMS = 8
 """The most items of one mark that have details."""
 UNSAID = frozenset(("path", "command_id", "reason", "actor"))
@@ -45,6 +46,8 @@ class MarkFold:
             PreemptionsOrdered: self._preempted,
             PoolAnswered: self._changed,
             JobChanged: self._failed,
+            HostMaintenanceChanged: self._stages,
+            MaintenanceChanged: self._campaign,
         }
 
     def fact(self, moment: RecordContext, event: Event) -> None:
@@ -63,6 +66,20 @@ class MarkFold:
 
     def _avoided(self, moment: RecordContext, event: HostAvoided) -> None:
         self._add(moment, SUSPECTED, {"host_id": event.host_id, "code": event.code})
+
+    def _stages(self, moment: RecordContext, event: HostMaintenanceChanged) -> None:
+        rows = self._cache.host_stages
+        rows.load(event.host_ids)
+        for host_id, stage in zip(event.host_ids, event.stage_array.tolist(), strict=True):
+            row = rows.get(host_id)
+            if stage in DRAINS and (row is None or row.stage not in DRAINS):
+                self._add(moment, DRAIN, {"host_id": host_id, "code": event.source or event.by})
+
+    def _campaign(self, moment: RecordContext, event: MaintenanceChanged) -> None:
+        row = self._cache.maintenances.get(event.maintenance_id)
+        if event.host_ids or row is None or row.state != event.state:
+            item = {"maintenance_id": event.maintenance_id, "state": event.state, "code": event.code}
+            self._add(moment, MAINTENANCE, item)
 
     def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
         runs = event.from_pool_array.tolist()

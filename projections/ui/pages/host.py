@@ -2,13 +2,22 @@
 
 import json
 import uuid
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from events.abilities import USAGE, enforced
-from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
-from paceline.client.host_models import Volume
+from events.records.hosts import (
+    HostClearRequested,
+    HostLossConfirmed,
+    HostRemovalRequested,
+    HostsCordonRequested,
+    HostsDrainRequested,
+    HostsResumeRequested,
+)
+from paceline.client.host_models import Host, Volume
 from projections.api import hosts as api
 from projections.api.all_cells import OpenCell
 from projections.api.commands import Command
@@ -16,13 +25,14 @@ from projections.api.context import Context
 from projections.api.problems import Problem, not_found
 from projections.asked_values import whole_number
 from projections.queries import tasks as task_queries
-from projections.queries.entities import host_json, host_row, volume_json, volume_rows
+from projections.queries.entities import host_row, volume_json, volume_rows
+from projections.queries.host_maintenance import whole_host
 from projections.queries.host_runs import host_runs
-from projections.queries.resources import kinds_of, settings_of
+from projections.queries.resources import kinds_of
 from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, ms_of, titled
 from projections.ui.history_lines import history_lines
-from projections.ui.host_words import COMMANDS, SHAPES, since, why
+from projections.ui.host_words import SHAPES, commands_for, since, why
 from projections.ui.page_values import PageValues
 from projections.ui.pages.hosts import uses
 from projections.ui.preemption_matrix import HOUR_MS, hours_of
@@ -45,7 +55,12 @@ class WordAbout(NamedTuple):
     verb: str
     title: str
     effect: str
-    fact: type[api.Word]
+    fact: Callable[..., api.Word]
+
+
+def _of_one(kind: Callable[..., Any], host_id: str, **more: Any) -> Any:
+    """A fact about several hosts, of one."""
+    return kind(host_ids=(host_id,), **more)
 
 
 WORDS = {
@@ -67,6 +82,31 @@ WORDS = {
         "It takes new tasks again, as if nothing had been suspected.",
         HostClearRequested,
     ),
+    "drain": WordAbout(
+        "drain",
+        "Drain",
+        "Nothing new is placed there. What runs there leaves as the SLAs of jobs allow, without an SLA at once; batch "
+        "tasks run to their end.",
+        partial(_of_one, HostsDrainRequested),
+    ),
+    "cordon": WordAbout(
+        "cordon",
+        "Cordon",
+        "New tasks are kept away, except those that are bound to it. What runs there goes on.",
+        partial(_of_one, HostsCordonRequested),
+    ),
+    "uncordon": WordAbout(
+        "uncordon",
+        "Uncordon",
+        "It takes new tasks again.",
+        partial(_of_one, partial(HostsResumeRequested, cordon_only=True)),
+    ),
+    "resume": WordAbout(
+        "resume",
+        "Take back",
+        "Its drain and its cordon end. A campaign that works on it has its work done there.",
+        partial(_of_one, HostsResumeRequested),
+    ),
 }
 """By the name that `paceline host` has for it."""
 
@@ -75,7 +115,7 @@ def load(scene: Scene) -> PageValues:
     """The host that the path names."""
     of, row = _found(scene)
     connection, kinds = of.connection, kinds_of(of.connection)
-    body = host_json(row, kinds, settings=settings_of(connection))
+    body = whole_host(connection, row)
     hours = hours_of(scene.query.get("hours", ""))
     begin = whole_number(scene.query.get("first", ""), 15) or 0
     there = task_queries.host_tasks(connection, row, TASKS, begin)
@@ -89,10 +129,11 @@ def load(scene: Scene) -> PageValues:
         "host_id": row.host_id,
         "of_cell": of.context.cell,
         "shape": SHAPES[body["state"]],
+        "maintenance": _maintenance(body),
         "lasting": since(row, body["state"], scene.now_ms),
         "why": why(body),
         "uses": [(titled(name, kinds.units[name]), use) for name, use in uses(row, kinds).items()],
-        "words": [WORDS[name] for name in COMMANDS.get(body["state"], ())],
+        "words": [WORDS[name] for name in commands_for(body)],
         "tasks": [{**task, "ago": lasts(scene.now_ms - ms_of(task["since"]))} for task in there.items],
         "next": there.next,
         "gantt": drawn(runs, begin_ms, scene.now_ms) if runs else None,
@@ -107,6 +148,15 @@ def load(scene: Scene) -> PageValues:
         "asked": scene.parameters(),
         **history_lines(scene, connection, of_host(row.host_id)),
     }
+
+
+def _maintenance(body: Host) -> PageValues | None:
+    """The maintenance of a host, its times as milliseconds."""
+    maintenance = body["maintenance"]
+    if maintenance is None:
+        return None
+    times = {name: ms_of(maintenance[name]) for name in ("since", "begun_at", "preempt_at", "force_at")}
+    return {**maintenance, "times": times}
 
 
 def _aged(volume: Volume, now_ms: int) -> PageValues:
@@ -129,14 +179,14 @@ def ask(scene: Scene) -> PageValues:
     """Loads the meaning of a command about a host, before it is given."""
     of, row = _found(scene)
     word = _word(scene.path["word"])
-    body = host_json(row, kinds_of(of.connection), settings=settings_of(of.connection))
+    body = whole_host(of.connection, row)
     return {
         "word": word,
         "host_id": row.host_id,
         "of_cell": of.context.cell,
         "state_now": body["state"],
         "shape": SHAPES[body["state"]],
-        "fits": word.verb in COMMANDS.get(body["state"], ()),
+        "fits": word.verb in commands_for(body),
         "runs": row.runs,
         "command_id": uuid.uuid4().hex,
         "answer": None,

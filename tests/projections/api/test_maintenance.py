@@ -295,3 +295,23 @@ def test_the_history_of_a_host_has_its_drains_and_what_was_refused(api, tmp_path
     assert len(api.get("/v1/hosts/h2/history")["events"]) == 5
     (tmp_path / "again").mkdir()
     assert dump(api.projector.views.engine) == dump(rebuild(api.cell.log, tmp_path / "again"))
+
+
+def test_drains_and_campaigns_are_marks_on_the_time_axis(api):
+    hosts(api, "h1", "h2")
+    at = api.cell.fact(MaintenanceRequested(maintenance_id="k", command_id="c", host_ids=("h1", "h2"), plan=_plan()))
+    begins = MaintenanceChanged(
+        maintenance_id="k", state="RUNNING", code="ASKED", host_ids=("h1", "h2"), cause=by_fact(at)
+    )
+    mine = {"by": "campaign", "source": "k", "step": Step.DRAIN}
+    api.cell.decide("placement", begins, stage_of(Stage.DRAINING, "h1", "h2", **mine))
+    api.cell.ms += 60_000
+    api.cell.decide("placement", stage_of(Stage.DRAINING_BATCH, "h1", code="DEADLINE", **mine))
+    api.cell.decide("placement", MaintenanceChanged(maintenance_id="k", state="PAUSED", code="FAILURES"))
+    api.fold()
+    marks = api.get("/v1/marks")["marks"]
+    assert [(each["shape"], each["text"]) for each in marks] == [
+        ("drain", "2 hosts began to drain: k (h1, h2)"),
+        ("maintenance", "Maintenance k RUNNING: ASKED"),
+        ("maintenance", "Maintenance k PAUSED: FAILURES"),
+    ]
