@@ -112,10 +112,11 @@ class Homes:
         if self.tasks:
             self.leave(self._calendar.until(_KEPT.since_s(due_ms)))
 
-    def given_up(self, host_id: str) -> None:
-        """A host is given up, forgotten or in maintenance: nothing is kept there."""
+    def given_up(self, *host_ids: str) -> None:
+        """Hosts are given up, forgotten or in maintenance: nothing is kept there."""
         if self.tasks:
-            self.leave(np.flatnonzero(self._arena["home"] == self._hosts.table[host_id].number + 1))
+            numbers = [self._hosts.table[host_id].number + 1 for host_id in host_ids]
+            self.leave(np.flatnonzero(np.isin(self._arena["home"], numbers)))
 
     def _hold(self, slots: I64, sign: int) -> None:
         if not len(slots):

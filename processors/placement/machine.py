@@ -474,10 +474,11 @@ class Placement(MachineBase):
 
     def _closed(self, event: HostMaintenanceChanged, now: int) -> None:
         """Gives back the room that is kept on hosts which take no new tasks now."""
-        for host_id in event.host_ids:
-            if host_id in self.stages.table and self.hosts.barred[self.hosts.table[host_id].number]:
-                self.runs.homes.given_up(host_id)
-                self.sharing.closed(host_id, now)
+        table, barred = self.hosts.table, self.hosts.barred
+        closed = [host_id for host_id in event.host_ids if host_id in table and barred[table[host_id].number]]
+        if closed:
+            self.runs.homes.given_up(*closed)
+            self.sharing.closed(closed, now)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.runs.homes.given_up(event.host_id)

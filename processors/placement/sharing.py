@@ -1,6 +1,6 @@
 """The part of placement in sharing: rights, plans, reservations, and the memory of those that left."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from events.records.base import Event
@@ -152,16 +152,17 @@ class Sharing:
 
     def lost(self, event: HostLost, now: int) -> None:
         """A host is given up."""
-        self.closed(event.host_id, now)
+        self.closed([event.host_id], now)
 
-    def closed(self, host_id: str, now: int) -> None:
-        """A host takes no new tasks any more: what is kept there for units is given back."""
-        self.rights.again(self.plans.lost(host_id), now)
-        self.reservations.lost(host_id)
+    def closed(self, host_ids: Collection[str], now: int) -> None:
+        """Hosts take no new tasks any more: what is kept there for units is given back."""
+        hosts = set(host_ids)
+        self.rights.again(self.plans.lost(hosts), now)
+        self.reservations.lost(hosts)
 
     def removed(self, event: HostRemoved, now: int) -> None:
         """A host is forgotten."""
-        self.rights.again(self.plans.lost(event.host_id), now)
+        self.rights.again(self.plans.lost({event.host_id}), now)
         self.reservations.removed(event.host_id)
 
     def settle(self, event: Any, now: int) -> None:

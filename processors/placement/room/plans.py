@@ -147,9 +147,9 @@ class Plans:
         if self._room.by_job:
             self._dropped(self._room.settled(REASON, event))
 
-    def lost(self, host_id: str) -> list[Task]:
-        """A host has gone; returns the units whose plans came to nothing."""
-        return self._dropped([task for task, row in self._room.all(REASON) if host_id in row.hosts])
+    def lost(self, host_ids: set[str]) -> list[Task]:
+        """Hosts have gone; returns the units whose plans came to nothing."""
+        return self._dropped([task for task, row in self._room.all(REASON) if not host_ids.isdisjoint(row.hosts)])
 
     def passed(self, due_ms: int) -> list[Task]:
         """Time has passed; returns the units whose plans came to nothing."""

@@ -112,14 +112,14 @@ class Reservations:
         if self._room.of(task, REASON) is not None:
             self._over(task, Code.WITHDRAWN)
 
-    def lost(self, host_id: str) -> None:
-        """A host has gone: what is reserved there isn't complete any more."""
-        for task in [task for task, row in self._room.all(REASON) if host_id in row.hosts]:
+    def lost(self, host_ids: set[str]) -> None:
+        """Hosts have gone: what is reserved there isn't complete any more."""
+        for task in [task for task, row in self._room.all(REASON) if not host_ids.isdisjoint(row.hosts)]:
             self.withdraw(task)
 
     def removed(self, host_id: str) -> None:
         """A host is forgotten; its number may be that of another."""
-        self.lost(host_id)
+        self.lost({host_id})
         self._end_host_pause(host_id)
 
     def _end_host_pause(self, host_id: str) -> None:
