@@ -6,16 +6,25 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from events.codes import Code, Stage
 from events.ranks import Rank
 from events.reasons import LASTING
 from events.records.base import Event
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, TaskShape
-from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost, HostRemoved
+from events.records.placement import (
+    CapacityChanged,
+    GangsReturned,
+    GangsUnplaced,
+    HostLost,
+    HostMaintenanceChanged,
+    HostRemoved,
+    HostsAnswered,
+)
 from processors.placement.homes import HOME_MS
 from tests.helpers.drawn import ALL, drawn
-from tests.helpers.machines import Run, mixed, of, ranges_of
+from tests.helpers.machines import Run, mixed, of, one, ranges_of
 from tests.processors.placement.harness import World, offered, places
 
 HOSTS = st.sampled_from(["h0", "h1", "h2"])
@@ -38,6 +47,7 @@ class History(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
+        self.world.configure(drain_force=True)
         self.offers: dict[str, tuple[int, int, int, str]] = {}
         """Of hosts that tasks may be put on: cpu, GPU, ports, rack."""
         self.returning: dict[str, tuple[int, int, int, str]] = {}
@@ -53,6 +63,8 @@ class History(RuleBasedStateMachine):
         self.claims: dict[tuple[str, int], bool] = {}
         """Of each task that is admitted, whether it is entitled; of one with a kept admission too."""
 
+        self.closed: set[str] = set()
+        """Hosts that operators have cordoned or drained."""
         self.homes: dict[tuple[str, int], tuple[str, TaskShape, int]] = {}
         """Of tasks to whose next run a host is kept for sure: the host, what is kept, and since when."""
 
@@ -66,9 +78,13 @@ class History(RuleBasedStateMachine):
             assert gone.host_id not in [at for at, _ in self.held.values()]
             self.away(gone.host_id)
             self.known.remove(gone.host_id)
+            self.closed.discard(gone.host_id)
         versions = [event.version for event in of(said, CapacityChanged)]
         assert versions == sorted(set(versions))
         self.placed(places(said))
+        for changed in of(said, HostMaintenanceChanged):
+            for host_id, stage in zip(changed.host_ids, changed.stage_array.tolist(), strict=True):
+                assert stage != Stage.DRAINED or host_id not in [at for at, _ in self.held.values()]
         for event in of(said, GangsUnplaced):
             assert sum(event.hosts_by_reason.values()) == event.hosts_considered == len(self.known)
         for event in of(said, GangsReturned):
@@ -94,6 +110,7 @@ class History(RuleBasedStateMachine):
             self.held[job, instance] = host, ports
             self.homes.pop((job, instance), None)
         for (job, instance, _), (host, ports) in placed.items():
+            assert host not in self.closed
             asks = self.asks[job, instance]
             cpu_there, gpu_there, ports_there, rack = self.offers[host]
             here = [(self.asks[task].resources, mine) for task, (at, mine) in self.held.items() if at == host]
@@ -160,6 +177,25 @@ class History(RuleBasedStateMachine):
             self.take(self.world.confirm(host))
         self.take(self.world.remove(host))
 
+    @rule(
+        hosts=st.sets(HOSTS, min_size=1),
+        what=st.sampled_from(["drain", "drain", "cordon", "resume"]),
+        deadline_ms=st.sampled_from([0, 500, 20_000]),
+        escalate=st.sampled_from(["wait", "preempt", "force"]),
+    )
+    def an_operator_empties_hosts(self, hosts: set[str], what: str, deadline_ms: int, escalate: str) -> None:
+        if hosts <= self.known:
+            self.closed = self.closed - hosts if what == "resume" else self.closed | hosts
+            self.homes = {task: home for task, home in self.homes.items() if home[0] not in self.closed}
+        names = sorted(hosts)
+        if what == "drain":
+            said = self.world.drain(*names, deadline_ms=deadline_ms, escalate=escalate, force_after_ms=500)
+        else:
+            said = self.world.cordon(*names) if what == "cordon" else self.world.resume(*names)
+        refused = one(said, HostsAnswered).code == Code.NOT_FOUND
+        assert refused == (not hosts <= self.known)
+        self.take(said)
+
     @rule(ms=st.sampled_from([10, 900, 7_000, 30_000, 61_000, 8 * 86_400_000]), beat=st.booleans())
     def time_passes(self, ms: int, beat: bool) -> None:
         latest = self.world.now + ms - HOME_MS
@@ -204,7 +240,7 @@ class History(RuleBasedStateMachine):
         for task in ends:
             host, _ = self.held.pop(task, ("", ()))
             self.waiting.discard(task)
-            if hold and host:
+            if hold and host and host not in self.closed:
                 self.homes[task] = (host, self.asks[task], self.world.now)
             elif not hold:
                 self.homes.pop(task, None)
