@@ -1107,6 +1107,11 @@ class PreemptionAnswered(ItemsEvent, frozen=True, kw_only=True):
     run: bytes
     """Number of the run, from 1. Column of int32."""
 
+    sla_code: str = ""
+    """Of DEFERRED what sla said: SLA_NEVER_ALLOWS where the order names more available runs of a job than its SLA ever
+    lets go at once, else SLA_BUDGET_SPENT. Empty: not said.
+    """
+
     @property
     def job_array(self) -> I32:
         return np.frombuffer(self.job, INT32, len(self.job) // 4)
@@ -1131,6 +1136,7 @@ class PreemptionAnswered(ItemsEvent, frozen=True, kw_only=True):
         job: Values,
         instance: Values,
         run: Values,
+        sla_code: str = "",
     ) -> Self:
         return cls(
             number=number,
@@ -1141,6 +1147,7 @@ class PreemptionAnswered(ItemsEvent, frozen=True, kw_only=True):
             job=pack_ints(job),
             instance=pack_ints(instance),
             run=pack_ints(run),
+            sla_code=sla_code,
         )
 
 

@@ -24,6 +24,7 @@ from events.records.lifecycle import (
     JobsForgotten,
 )
 from events.records.parts import Cause
+from events.sla import limit, replaces_first
 from processors.lifecycle.causes import EndCause, Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.gangs import Gangs
@@ -252,6 +253,14 @@ class Jobs:
             row.controller_state = int(arena["state"][slot])
             if row.controller == "end":
                 self._tasks.record_event(TaskEvent.JOB_END, np.arange(row.base + 1, row.base + row.instances))
+
+    def most_leaving(self, base: int) -> int:
+        """The number of runs of the job at a base that its SLA ever lets go at once."""
+        row, arena = self.table[self.at[base]], self._tasks.arena
+        stretch = slice(row.base, row.base + row.instances)
+        to_run = (arena["goal"][stretch] == Goal.RUN) & (arena["state"][stretch] != TaskState.NONE)
+        most = limit(row.max_unavailable, row.sla, int(np.count_nonzero(to_run & (arena["surplus"][stretch] == 0))))
+        return most + (row.sla.surge if row.sla is not None and replaces_first(row.sla) else 0)
 
     def leaving_by(self, base: int) -> Cause | None:
         """The last thing that instances leave the job of a base for; None: they don't."""

@@ -115,7 +115,7 @@ class Lifecycle(MachineBase):
         self.ports = TaskPorts(self._jobs.task_at)
         self.hosts = Hosts(self.tasks, self._jobs.table)
         self._runs = PresentRuns(self.tasks, self._jobs.table)
-        self.orders = PreemptionOrders(self.tasks, self._runs.of)
+        self.orders = PreemptionOrders(self.tasks, self._runs.of, self._jobs.most_leaving)
         self.chunks = OverrideChunks()
         self.sla_groups = SlaGroups()
         self.updates = Updates(self.tasks, self._jobs, self.asks, self.chunks.whole_of, self.hosts.id_of)

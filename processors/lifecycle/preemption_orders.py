@@ -33,12 +33,15 @@ _NOBODY: I64 = np.zeros(0, dtype=np.int64)
 
 
 class PreemptionOrders:
-    """The orders that aren't answered, by number; the column `order` of a run has that number."""
+    """The orders that aren't answered, by number; the column `order` of a run has that number. `limit`: how many runs
+    of the job at a base its SLA ever lets go at once.
+    """
 
-    def __init__(self, tasks: Tasks, current: Callable[[Any], I64]) -> None:
+    def __init__(self, tasks: Tasks, current: Callable[[Any], I64], limit: Callable[[int], int]) -> None:
         self.table: Table[int, OrderRow] = struct_table("preemption_orders", OrderRow, int)
         self._tasks = tasks
         self._current = current
+        self._limit = limit
         self._slots: dict[int, I64] = {}
         """The slots of the runs of each order, ascending; those of runs that are over may be among them."""
         self._over: dict[int, None] = {}
@@ -184,4 +187,17 @@ class PreemptionOrders:
         row = self.table[number]
         code = (Code.DEFERRED if row.open else Code.LEFT if row.victims else Code.VOID).value
         columns = run_columns(self._tasks.arena, refused, lookup)._asdict()
-        return PreemptionAnswered.pack(number=number, order=row.order.record, code=code, victims=row.victims, **columns)
+        order, sla_code = row.order.record, self._sla_code(number) if row.open else ""
+        return PreemptionAnswered.pack(
+            number=number, order=order, code=code, victims=row.victims, **columns, sla_code=sla_code
+        )
+
+    def _sla_code(self, number: int) -> Code:
+        """Why sla has deferred runs of an order: it names more of a job than ever go at once, or they may go later."""
+        slots = self._runs_of(number)
+        running = slots[self._tasks.arena["state"][slots] == TaskState.RUNNING]
+        owners, counts = counted(self._tasks.arena["owner"][running])
+        for owner, count in zip(owners.tolist(), counts.tolist(), strict=True):
+            if count > self._limit(owner - 1):
+                return Code.SLA_NEVER_ALLOWS
+        return Code.SLA_BUDGET_SPENT

@@ -65,6 +65,7 @@ def test_an_order_with_a_run_that_sla_defers_is_void_as_a_whole(world: World) ->
     said = world.peer("sla", allowed(WEB[0]), deferred(WEB[2]))
     answer = one(said, PreemptionAnswered)
     assert (answer.number, answer.code, answer.victims, runs_of(answer)) == (1, Code.DEFERRED, 4, WEB[1:])
+    assert answer.sla_code == Code.SLA_NEVER_ALLOWS, "one of the service may go at a time"
     assert runs_of(one(said, DisruptionWithdrawn)) == WEB, "what was allowed for it is free again"
     assert kinds(said) == ["PreemptionAnswered", "DisruptionWithdrawn"], "nobody leaves"
     assert runs_of(one(world.preempt(BATCH), RunsStopping)) == [BATCH], "it can be in another order"
