@@ -1,6 +1,6 @@
 """Routes by which operators drain, cordon and take back hosts: one by its path, several by ids or an attribute.
 
-Several are one fact, so that a command is carried out on all hosts or on none.
+Several are one fact, so that a command is carried out on all hosts or on none (decision 095).
 """
 
 from collections.abc import Callable, Sequence

@@ -158,6 +158,8 @@ class JobRetention:
             self._cache.orders.flush()
             self._delete("victims WHERE number IN (SELECT number FROM orders WHERE at_ms < ?)", [(limit,)])
             self.removed += self._cache.orders.delete("at_ms < ?", [(limit,)])
+        if machine == "placement":
+            self._sweep_campaigns(moment.now - OTHERS_KEPT_MS)
         if prefix := SWEEPERS.get(machine):
             self._sweep_histories(prefix, moment.now - OTHERS_KEPT_MS)
         if machine == "lifecycle":
@@ -165,6 +167,13 @@ class JobRetention:
             old = [job_id for (job_id,) in self._connection.execute(_OLD_REJECTED, (limit, SWEPT_MAX))]
             rows = [row for row in map(self._cache.jobs.get, old) if row is not None]
             self._drop(rows, covered)
+
+    def _sweep_campaigns(self, limit: int) -> None:
+        """Drops campaigns that were over before."""
+        old = "maintenance_id IN (SELECT maintenance_id FROM maintenances WHERE ended_ms > 0 AND ended_ms < ?)"
+        self._cache.maintenances.flush()
+        self.removed += self._cache.maintenance_hosts.delete(old, [(limit,)])
+        self.removed += self._cache.maintenances.delete("ended_ms > 0 AND ended_ms < ?", [(limit,)])
 
     def _sweep_histories(self, prefix: str, limit: int) -> None:
         self._cache.history.flush()

@@ -12,6 +12,7 @@ from events.records.hosts import (
 from events.records.lifecycle import DisruptionWithdrawn
 from events.records.placement import HostsAnswered, MaintenanceChanged
 from projections.views.projector import rebuild
+from projections.views.retention import SWEEP_ROUNDS
 from tests.helpers.maintenance import allowed, asked, by_fact, deferred, stage_of
 from tests.helpers.written_cell import dump
 
@@ -254,6 +255,26 @@ def _plan():
     from events.spec.maintenance import MaintenanceSpec
 
     return MaintenanceSpec.model_validate(PLAN).to_event([], "c").plan
+
+
+def test_a_dry_run_of_a_campaign_writes_nothing_and_one_that_is_long_over_is_forgotten(api):
+    hosts(api, "h1", rack="a")
+    end = api.cell.log.bounds("paceline.hosts")[1]
+    told = api.client.post("/v1/maintenances?dry_run=true", json=PLAN)
+    assert (told.status_code, [each["host_id"] for each in told.json()["hosts"]]) == (200, ["h1"])
+    assert api.cell.log.bounds("paceline.hosts")[1] == end
+    at = api.cell.fact(MaintenanceRequested(maintenance_id="kernel", command_id="c", host_ids=("h1",), plan=_plan()))
+    begins = MaintenanceChanged(
+        maintenance_id="kernel", state="RUNNING", code="ASKED", host_ids=("h1",), cause=by_fact(at)
+    )
+    api.cell.decide("placement", begins, MaintenanceChanged(maintenance_id="kernel", state="ABORTED", code="ASKED"))
+    api.fold()
+    assert api.get("/v1/maintenances/kernel")["state"] == "ABORTED"
+    api.cell.ms += 91 * 24 * 3600 * 1000
+    for _ in range(SWEEP_ROUNDS):
+        api.cell.decide("placement")
+    api.fold()
+    api.problem(api.client.get("/v1/maintenances/kernel"), 404, "NOT_FOUND")
 
 
 def test_there_is_no_campaign_that_nobody_started(api):
