@@ -396,7 +396,6 @@ class Lifecycle(MachineBase):
         if event.job_id not in self.jobs:
             self.updates.dropped(event.job_id)
             self.daemons.dropped(event.job_id)
-            self._surplus.dropped(event.job_id)
 
     def _host_removed(self, event: HostRemoved, now: int) -> None:
         self.daemons.host_removed(event)

@@ -31,7 +31,7 @@ class SurplusInstances:
         self._jobs = jobs
         self._updates = updates
         self._touched: dict[str, None] = {}
-        """Jobs that may lack some."""
+        """Jobs that lack some; of one that has ended nothing is told, so it may be among them."""
 
     def restored(self) -> None:
         """Looks at all jobs that have surplus."""
@@ -68,17 +68,16 @@ class SurplusInstances:
 
     def decide(self, this: Pass) -> list[Event]:
         """Instances that are added; they end the pass, so no budget is spent."""
+        if not self._touched:
+            return []
         out, limit = list[Event](), this.budget.left
-        for job_id in sorted(self._touched, key=lambda job_id: self._jobs.table[job_id].number):
+        there = [job_id for job_id in self._touched if job_id in self._jobs.table]
+        for job_id in sorted(there, key=lambda job_id: self._jobs.table[job_id].number):
             lacking = min(self._lacking(job_id), max(0, limit))
             limit -= lacking
             if lacking:
                 out += self._added(job_id, lacking)
         return out
-
-    def dropped(self, job_id: str) -> None:
-        """A job has ended."""
-        self._touched.pop(job_id, None)
 
     def _review(self, job_id: str) -> None:
         """Lets instances leave that are of an older serial, or aren't to be any more."""
