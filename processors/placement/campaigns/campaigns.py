@@ -371,6 +371,10 @@ class Campaigns:
             return Goal(step=Step.SKIPPED)
         return checking(self.rows.campaigns[member.campaign], stage, now)
 
+    def cost(self, number: int, now: int) -> tuple[int, ...]:
+        """The cost of draining a host, by its number, while there is a campaign."""
+        return self._pace.cost(number, elapsed(now))
+
     # What is derived.
 
     def _begin(self) -> None:

@@ -11,14 +11,13 @@ from events.columns import pack_ints
 from events.records.base import Event
 from events.records.hosts import (
     HostConnected,
-    HostsCordonRequested,
-    HostsResumeRequested,
     MaintenanceActionRequested,
     MaintenanceRequested,
 )
-from events.records.lifecycle import HostReconciled, RunsEnded
+from events.records.lifecycle import HostReconciled, RunsAvailable, RunsEnded
 from events.records.parts import DrainPlan, MaintenancePlan
 from events.records.placement import HostMaintenanceChanged, HostsAnswered, MaintenanceChanged
+from processors.placement.drain_cost import drain_costs
 from tests.helpers.machines import Run, columns
 from tests.processors.placement.harness import World, hosts_of, offered
 
@@ -40,14 +39,6 @@ class Cell(World):
     def act(self, action: str, name: str = "kernel") -> list[Event]:
         """An operator acts on it."""
         return self.fact(MaintenanceActionRequested(maintenance_id=name, command_id=action, action=action))
-
-    def resume(self, *hosts: str) -> list[Event]:
-        """An operator resumes hosts."""
-        return self.fact(HostsResumeRequested(host_ids=hosts, command_id="resume"))
-
-    def cordon(self, *hosts: str) -> list[Event]:
-        """An operator cordons hosts."""
-        return self.fact(HostsCordonRequested(host_ids=hosts, command_id="cordon"))
 
     def boot(self, host: str, boot: str) -> list[Event]:
         """A host connects with this boot, and is ready."""
@@ -402,3 +393,21 @@ def test_a_placement_that_is_taken_over_in_each_step_takes_no_second_host(seed: 
     assert done == hosts
     assert world.campaign == "DONE"
     assert world.stage("h4") == Stage.CORDONED
+
+
+def test_costs_that_are_kept_up_are_those_of_a_look_at_all_runs() -> None:
+    world = cell(6)
+    world.start("h6", work="manual", name="other")
+    runs = hosts_of(world.run("batch", 5, cpu=500)) | hosts_of(world.run("gang", 4, cpu=500, gang_min=2))
+    runs |= hosts_of(world.run("web", 4, cpu=500, kind="stateless", max_unavailable=1))
+    world.run("firm", 3, cpu=500, preemptible=False)
+    world.run("db", 2, cpu=500, kind="stateful")
+    ready = [run for run in sorted(runs) if run[0] == "batch"][:3]
+    world.peer("lifecycle", RunsAvailable(**columns(ready)))
+    world.later(90_500)
+    world.end(("web", 1, 1), ("batch", 0, 1), ("gang", 3, 1))
+    machine = world.machine
+    costs = drain_costs(machine.runs, machine.hosts, world.now)
+    kept = [machine.campaigns.cost(number, world.now) for number in range(len(machine.hosts.ids))]
+    assert kept == [tuple(column) for column in costs.T.tolist()]
+    assert costs.sum(axis=1).all(), "each kind of cost is there"

@@ -1,0 +1,18 @@
+"""Bugs that are planted in campaigns are found, each in a scenario that holds without it."""
+
+import re
+
+import pytest
+
+from tests.paceline.simulate.campaign_bugs import PLANTED, Plant
+from tests.paceline.simulate.test_life_bugs import said
+from tests.scenarios.test_maintenance import SCENARIOS
+
+PATHS = {path.stem: path for path in SCENARIOS}
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    found = PLANTED[plant]
+    assert re.search(found.says, said(PATHS[found.scenario]))
