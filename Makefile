@@ -25,8 +25,9 @@ test: .venv/ready .kafka/ready .pythons/ready .npm/ready .containers/ready ## ev
 	$(TESTS) all
 
 SECONDS ?= 60
-soak: .venv/ready .kafka/ready ## every seed and example that the tests leave out, then trials for SECONDS=60
-	PACELINE_TEST_ALL=1 $(TESTS) soak
+SEEDS ?= 20
+soak: .venv/ready .kafka/ready ## all seeds and examples, SEEDS=20 of maintenance on 50 hosts, then trials for SECONDS=60
+	PACELINE_TEST_ALL=1 PACELINE_SEEDS=$(SEEDS) $(TESTS) soak
 	$(BIN)/paceline simulate --faults all --for $(SECONDS)s
 
 N ?= 100

@@ -25,4 +25,4 @@ def queued_shapes(event: GangsQueued) -> I64:
 
 def shape_of(job: JobAccepted, instance: int) -> TaskShape:
     """The shape of one task."""
-    return job.shapes[int(shape_index(job)[instance])] if job.shape else job.shapes[0]
+    return job.shapes[int(shape_index(job)[instance])] if len(job.shapes) > 1 else job.shapes[0]

@@ -14,7 +14,7 @@ _SILENT = int(Flag.SILENT)
 
 
 class Hosts:
-    """A row for each host that has had such a run. One that isn't heard and has none any more is forgotten."""
+    """A row for each host that has had such a run or isn't heard. One that is lost with its last run is forgotten."""
 
     def __init__(self, available: Availability) -> None:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
@@ -61,20 +61,18 @@ class Hosts:
 
     def miss(self, event: HostSilent) -> I64:
         """A host isn't heard any more; returns the slots of its runs."""
-        row = self.table.get(event.host_id)
-        if row is None or event.session < row.session or row.silent:
+        self.number(event.host_id)  # runs that were ordered there may be heard of later
+        row = self.table[event.host_id]
+        if event.session < row.session or row.silent:
             return np.zeros(0, dtype=np.int64)
-        slots = self._slots(row)
-        if not self._is_named(row):
-            self._forget(event.host_id)
-            return slots
         row = self.table.change(event.host_id)
         row.silent, row.session = True, event.session
+        slots = self._slots(row)
         self._available.flag(slots, on=_SILENT)
         return slots
 
-    def leave(self, numbers: list[int]) -> None:
-        """Runs of hosts of these numbers have ended."""
+    def lose(self, numbers: list[int]) -> None:
+        """Runs are lost with the hosts of these numbers: nothing more is ordered there."""
         for number in sorted({*numbers}):
             host_id = self._numbers.ids[number - 1]
             if self.table[host_id].silent and not self._is_named(self.table[host_id]):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from events.codes import ENDED_TASKS, Code, RunCause
+from events.codes import ENDED_TASKS, Code, Outcome, RunCause
 from events.columns import I64
 from events.instance_changes import instance_change
 from events.job_ends import is_over
@@ -322,7 +322,7 @@ class Sla(MachineBase):
             flags=flags,
         )
         self._answer(slots[answered])
-        self.hosts.leave(hosts[hosts > 0].tolist())
+        self.hosts.lose(hosts[(hosts > 0) & (event.outcome_array[items][current] == Outcome.LOST)].tolist())
         self._touch(slots)
 
     def _ended_flags(self, event: RunsEnded, slots: I64, items: I64, current: Any) -> I64:
@@ -343,8 +343,7 @@ class Sla(MachineBase):
             self._touch(self.hosts.hear(event))
 
     def _silent(self, event: HostSilent, now: int) -> None:
-        if self.hosts.table:
-            self._touch(self.hosts.miss(event))
+        self._touch(self.hosts.miss(event))
 
     def _asked(self, event: DisruptionAsked, now: int) -> None:
         if any(job_id not in self.jobs for job_id in event.job_ids):

@@ -32,9 +32,12 @@ class Claims:
         self._hosts, self._plans, self._pools, self._orders = hosts, plans, pools, orders
         self._since: dict[tuple[Task, int], int] = {}
         """Since when tasks could have had a place by others' leaving, at each look."""
+        self._there: dict[str, Counter[str]] = {}
+        """The amounts that `_placed` has found for pools in this look."""
 
     def look(self, now: int) -> None:
         """Looks at a moment. Raises `Violation` where a claim has waited too long."""
+        self._there.clear()
         units = self._pools.units
         planned = {task for unit in self._plans.plans for task in unit.tasks()}
         could: dict[tuple[Task, int], int] = {}
@@ -160,8 +163,10 @@ class Claims:
     def _placed(self, pool: str) -> Counter[str]:
         """The amounts of a pool that have a place and aren't leaving."""
         units = self._pools.units
-        tasks = (task for task, _ in self._hosts.placed() if task not in units.leaving)
-        return units.needs(task for task in tasks if pool in upwards(units.jobs[task[0]].pool))
+        if pool not in self._there:
+            tasks = (task for task, _ in self._hosts.placed() if task not in units.leaving)
+            self._there[pool] = units.needs(task for task in tasks if pool in upwards(units.jobs[task[0]].pool))
+        return self._there[pool].copy()
 
     def _is_spared(self, task: Task, now: int) -> bool:
         units = self._pools.units

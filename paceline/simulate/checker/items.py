@@ -1,6 +1,7 @@
 """The columns of decisions as plain items."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -160,7 +161,8 @@ def places_of(event: TasksPlaced | RunsOrdered) -> list[tuple[Task, int, str, in
     return places
 
 
-def upwards(path: str) -> list[str]:
+@cache
+def upwards(path: str) -> tuple[str, ...]:
     """A pool and those above it, the root aside, from the top."""
     parts = path.split("/")[1:]
-    return ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
+    return tuple("/" + "/".join(parts[: count + 1]) for count in range(len(parts)))

@@ -290,6 +290,8 @@ class Plans:
         self.reserved[unit] = event
         if not new:
             return
+        if all(self._hosts.run_of(task) == unit.run for task in unit.tasks()):
+            return  # they got a place in the same round, after all
         waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
         if not waits or not self._hosts.is_entitled(waits[0]):
             raise Violation(f"{what}, which isn't entitled and without a place")

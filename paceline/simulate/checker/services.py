@@ -146,7 +146,7 @@ class Services:
 
     def is_there(self, task: Task, now: int) -> bool:
         """Whether an instance counts as available: for long enough, on a host that is heard, and it isn't leaving."""
-        if task not in self.available or task in self.held:
+        if task not in self.available or task in self.held or self._hosts.get(task) in self._silent:
             return False
         wait_ms = self.jobs[task[0]].policy.min_healthy_ms
         return not wait_ms or now - self.available[task][1] >= wait_ms

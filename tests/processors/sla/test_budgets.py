@@ -105,6 +105,18 @@ def test_instances_that_are_down_anyway_cost_nothing_and_go_at_once() -> None:
     assert world.up(*runs("web", 1, run=3)) == runs("web", 2)
 
 
+def test_a_host_that_fell_silent_before_its_runs_are_known_is_silent() -> None:
+    world = World()
+    world.take("paceline.hosts", HostSilent(host_id="h0", session=1))
+    world.service("web", 3, 1, running=False)
+    world.order(("web", 0, 1), host="h0")
+    world.order(("web", 1, 1), ("web", 2, 1), host="h1")
+    assert world.up(("web", 0, 1), ("web", 1, 1), ("web", 2, 1)) == []
+    assert world.ask(("web", 1, 1)) == []
+    assert world.take("paceline.hosts", HostBack(host_id="h0", session=1)) != []
+    assert world.may == [("web", 1, 1)]
+
+
 def test_an_instance_on_a_host_that_is_not_heard_is_missing_until_it_is_back() -> None:
     world = web(3)
     world.order(*runs("web", 0), host="h0")
