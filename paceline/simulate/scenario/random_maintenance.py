@@ -26,6 +26,7 @@ def draw_maintenance(seed: int, acts: int, hosts: int = 8) -> Scenario:
         batch.append(_filler(draw, hosts))
     events = [event for service in services for event in _life(draw, service)]
     events += [*_lost_hosts(draw, hosts, end), *_lost_machines(draw, end), *_drains(draw, hosts, end)]
+    events += _campaigns(random.Random(f"{seed}/campaigns"), hosts, end)
     return Scenario.model_validate(
         {
             "name": f"maintenance-{seed}",
@@ -165,6 +166,27 @@ def _drains(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, Any
             yield {"at": f"{at + draw.randrange(60_000)}ms", "drain": {"host": name, "batch": "move"}}
         if draw.random() < 0.8:
             yield {"at": f"{at + draw.randrange(1, 300_000)}ms", "restore": name}
+
+
+def _campaigns(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, Any]]:
+    """Campaigns, which may name the same hosts, are paused, go on or are aborted."""
+    for number in range(draw.randrange(3)):
+        name, at = f"campaign-{number}", draw.randrange(end // 2)
+        plan: dict[str, Any] = {
+            "maintenance_id": name,
+            "hosts": {"ids": draw.sample(_host_ids(hosts), draw.randrange(2, hosts + 1))},
+            "at_a_time": draw.choice([1, 2, 4]),
+            "per_rack": draw.choice([0, 1]),
+            "order": draw.choice(["paced", "cheapest", "name"]),
+            "drain": {"batch": draw.choice(["wait", "move"])},
+            "work": {"kind": "time", "duration": draw.choice(["5s", "30s"])},
+            "max_failed": draw.choice([0, 2]),
+            "stuck": draw.choice(["1m", "2h"]),
+        }
+        yield {"at": f"{at}ms", "campaign": {"start": plan}}
+        for _ in range(draw.randrange(3)):
+            at += draw.randrange(1, 120_000)
+            yield {"at": f"{at}ms", "campaign": {draw.choice(["pause", "resume", "resume", "abort"]): name}}
 
 
 def _lost_machines(draw: random.Random, end: int) -> Iterator[dict[str, Any]]:
