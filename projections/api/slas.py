@@ -2,6 +2,7 @@
 
 import uuid
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 from pydantic import ValidationError
@@ -140,4 +141,4 @@ def _groups(router: APIRouter, context: Context) -> None:
 
 async def _write(context: Context, fact: SlaGroupDefined, wait: float) -> Response:
     offset = await run_in_threadpool(context.append, fact, SLA_GROUP + fact.group)
-    return await answered(context, fact, offset, wait, 422, about=f"/v1/sla-groups/{fact.group}")
+    return await answered(context, fact, offset, wait, 422, about=f"/v1/sla-groups/{quote(fact.group, safe='')}")
