@@ -277,11 +277,9 @@ class Placement(MachineBase):
         return (
             Deadline("hosts given up", self._liveness.next_wakeup),
             Deadline("hosts forgotten", self._removals.next_wakeup),
-            Deadline("hosts to be cleared, tainted and drained; windows", self._next_of_operators),
+            Deadline("hosts to be cleared, tainted and drained; windows; conditions", self._next_of_operators),
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
-            Deadline("drains for conditions", lambda: self._health.next_ms(self.cell["cell"].passed_ms)),
-            Deadline("conditions of hosts", lambda: self.conditions.next_ms(self.cell["cell"].passed_ms)),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
             Deadline("revocable runs that are to end", self.slack.next_ms),
             Deadline("slack to be said", self.slack.next_said_ms),
@@ -394,8 +392,10 @@ class Placement(MachineBase):
             busy = {event.host_id for event in out if isinstance(event, HostLost)}
             out += self._removals.decide(now, busy, budget.left - len(out))
         out += [] if out else self._avoidance.decide(now, budget.left, self.cell["cell"].passed_ms)
-        if not out and not (out := self._health.decide(now, self.cell["cell"].passed_ms)):
-            self.conditions.settle()
+        if not out and (self.conditions.table or self.stages.table):
+            out = self._health.decide(now, self.cell["cell"].passed_ms)
+            if not out:
+                self.conditions.settle()
         out += [] if out else self._taints.decide(budget.left)
         rows = self.campaigns.rows
         if not out and (self._maintenance.asks or self.stages.table):
@@ -423,16 +423,18 @@ class Placement(MachineBase):
         return out + planned, looked_ms
 
     def _next_of_operators(self) -> int | None:
-        """When an operator is to be answered, a drain comes to its deadline, a window opens or closes, or a step of a
-        campaign is over.
+        """When an operator is to be answered, a drain comes to its deadline, a window opens or closes, a step of a
+        campaign is over, or a condition of a host has lasted for long enough.
         """
         avoidance, taints, maintenance, windows = self._avoidance, self._taints, self._maintenance, self.windows
         rows = self.campaigns.rows
         asks = avoidance.asks or taints.asks or maintenance.asks or windows.asks or rows.asks
-        if not (asks or self.stages.table or windows.table or rows.going_on):
+        if not (asks or self.stages.table or windows.table or rows.going_on or self.conditions.table):
             return None
+        passed_ms = self.cell["cell"].passed_ms
+        of_conditions = self._health.next_ms(passed_ms), self.conditions.next_ms(passed_ms)
         of_operators = avoidance.next_ask_ms(), taints.next_ask_ms(), maintenance.next_ms()
-        return earliest(*of_operators, windows.next_ms(), rows.next_ms())
+        return earliest(*of_operators, *of_conditions, windows.next_ms(), rows.next_ms())
 
     def _view(self) -> ClusterView:
         return ClusterView(self.hosts, self.runs.shapes, kept_room(self.hosts, self.sharing.holds()))
