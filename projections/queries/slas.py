@@ -1,4 +1,4 @@
-"""The budgets of jobs and groups as they stand: derived from tasks and what sla said, which counts by itself."""
+"""The budgets of jobs and groups as they stand, derived from tasks: sla counts by itself (decision 096)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -48,6 +48,8 @@ class Counted(NamedTuple):
     whole: int
     missing: int
     used: list[SlaUse]
+    extra: int = 0
+    """The number of available instances beyond the wanted ones."""
 
 
 def policy_of(row: SlaRow | None) -> tuple[int | None, SlaPolicy | None]:
@@ -69,7 +71,7 @@ def sla_of(connection: Connection, job: JobRow, now_ms: int) -> SlaState:
     """The budget of a job."""
     row = next(iter(sla_rows(connection, tables.slas.c.job_id == job.job_id)), None)
     most, policy = policy_of(row)
-    counts = counted_of(connection, job, policy, now_ms)
+    counts = counted_of(connection, job, row, now_ms)
     allowed = limit(most, policy, counts.whole)
     hour = _hour(connection, job, policy, counts.whole, now_ms)
     group = _group_use(connection, policy, now_ms) if policy is not None and policy.group else None
@@ -84,7 +86,7 @@ def sla_of(connection: Connection, job: JobRow, now_ms: int) -> SlaState:
         "available": counts.whole - counts.missing,
         "unavailable": counts.missing,
         "allowed": allowed,
-        "slack": max(0, allowed - counts.missing),
+        "slack": max(0, allowed - counts.missing + counts.extra),
         "used": counts.used,
         "waits": waits_of_job(connection, job.job_id, job.tasks),
         "hour": hour,
@@ -95,7 +97,7 @@ def sla_of(connection: Connection, job: JobRow, now_ms: int) -> SlaState:
     }
 
 
-def counted_of(connection: Connection, job: JobRow, policy: SlaPolicy | None, now_ms: int) -> Counted:
+def counted_of(connection: Connection, job: JobRow, row: SlaRow | None, now_ms: int) -> Counted:
     """The wanted instances of a job, and those of them that are missing."""
     if job.base < 0 or job.ended_ms:
         return Counted(0, 0, [])
@@ -109,11 +111,16 @@ def counted_of(connection: Connection, job: JobRow, policy: SlaPolicy | None, no
         counts &= (state == TaskState.RUNNING) | (run > job.first_run)
     if job.stopping:
         counts &= False
+    policy, surplus = policy_of(row)[1], np.zeros(len(state), np.bool_)
+    if row is not None and row.first_surplus >= 0:
+        surplus[row.first_surplus :] = True
     running = counts & (state == TaskState.RUNNING)
     silent_hosts = list(connection.scalars(select(tables.hosts.c.number).where(tables.hosts.c.silent_ms > 0)))
     silent = running & np.isin(host, silent_hosts)
     healthy_s = started_s.astype(np.int64) + -(-(policy.min_healthy_ms if policy else 0) // 1000)
     unripe = running & ~silent & (healthy_s * 1000 > now_ms)
+    extra = int(np.count_nonzero(running & surplus & ~silent & ~unripe))
+    counts &= ~surplus
     missing = counts & (~running | silent | unripe)
     causes = _asked(connection, job) if missing.any() else {}
     groups: dict[tuple[str, int], list[int]] = {}
@@ -126,7 +133,7 @@ def counted_of(connection: Connection, job: JobRow, policy: SlaPolicy | None, no
             cause = int(why[instance]) or causes.get((instance, int(run[instance]) - 1), 0)
             key = _what(int(state[instance]), cause), int(due_s[instance])
         groups.setdefault(key, []).append(instance)
-    return Counted(int(counts.sum()), int(missing.sum()), list(_used(groups)))
+    return Counted(int(counts.sum()), int(missing.sum()), list(_used(groups)), extra)
 
 
 def _what(state: int, cause: int) -> str:
@@ -215,11 +222,11 @@ def _risk(
     instances = f"{missing} of {plural(whole, 'instance')} {'is' if missing == 1 else 'are'} unavailable"
     if not whole:
         return ""
-    if missing > allowed:
+    if missing > allowed + counts.extra:
         return f"below its bound: {instances}, {allowed} may be"
     if never_allows(most, policy, whole):
         return f"it allows no disruption at all: {strictest(most, policy, whole) or 'no disruptions in an hour'}"
-    if missing == allowed and not replaces_first(policy):
+    if missing == allowed + counts.extra and not replaces_first(policy):
         return f"budget spent: {instances}, {allowed} may be"
     if hour is not None and hour["used"] >= hour["allowed"]:
         return f"rate reached: {hour['used']} in the last hour, {hour['allowed']} may be"
@@ -243,7 +250,7 @@ def _members(connection: Connection, group: str, now_ms: int) -> list[tuple[JobR
     members = sla_rows(connection, tables.slas.c.shared == group)
     jobs = jobs_of(connection, [row.job_id for row in members])
     return [
-        (jobs[row.job_id], counted_of(connection, jobs[row.job_id], policy_of(row)[1], now_ms))
+        (jobs[row.job_id], counted_of(connection, jobs[row.job_id], row, now_ms))
         for row in members
         if row.job_id in jobs
     ]

@@ -16,6 +16,8 @@ class SlaRow(msgspec.Struct):
     """The rest, an `SlaPolicy` as JSON; empty: there is none."""
     shared: str
     """The group whose budget it shares; empty: none."""
+    first_surplus: int = -1
+    """The first instance that it has beyond the wanted ones, while some are replaced; -1: none."""
 
 
 class SlaGroupRow(msgspec.Struct):

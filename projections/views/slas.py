@@ -2,8 +2,9 @@
 
 from sqlalchemy import Connection, select
 
+from events.instance_changes import instance_change
 from events.job_ends import is_over
-from events.records.lifecycle import JobAccepted, JobChanged, JobSlaChanged, SlaGroupSet
+from events.records.lifecycle import InstancesChanged, JobAccepted, JobChanged, JobSlaChanged, SlaGroupSet
 from events.sla import Bounds, has_sla
 from projections.views import tables
 from projections.views.cache import Cache
@@ -23,6 +24,7 @@ class SlaFold:
         self.folds: Folds = {
             JobAccepted: self._accepted,
             JobSlaChanged: self._changed,
+            InstancesChanged: self._instances,
             JobChanged: self._over,
             SlaGroupSet: self._group,
         }
@@ -45,7 +47,19 @@ class SlaFold:
         most, policy = event.max_unavailable, event.sla
         text, shared = (to_json(policy), policy.group) if policy is not None else ("", "")
         self._jobs.add(event.job_id)
-        self._slas.put(SlaRow(event.job_id, -1 if most is None else most, text, shared))
+        before = self._slas.get(event.job_id)
+        first = before.first_surplus if before is not None else -1
+        self._slas.put(SlaRow(event.job_id, -1 if most is None else most, text, shared, first))
+
+    def _instances(self, moment: RecordContext, event: InstancesChanged) -> None:
+        row = self._slas.change(event.job_id) if event.job_id in self._jobs else None
+        if row is None:
+            return
+        if event.surplus and len(added := instance_change(event).added):
+            row.first_surplus = min(int(added.min()), event.instances if row.first_surplus < 0 else row.first_surplus)
+        if row.first_surplus >= 0:
+            row.first_surplus += event.adopted
+            row.first_surplus = -1 if event.instances <= row.first_surplus else row.first_surplus
 
     def _over(self, moment: RecordContext, event: JobChanged) -> None:
         if event.job_id in self._jobs and is_over(event):

@@ -7,9 +7,17 @@ from events.codes import RunCause
 from events.columns import pack_ints
 from events.records.hosts import HostSilent
 from events.records.jobs import SlaGroupDefined
-from events.records.lifecycle import CommandAnswered, JobSlaChanged, RunsAvailable, RunsStopping, SlaGroupSet
+from events.records.lifecycle import (
+    CommandAnswered,
+    InstancesChanged,
+    JobSlaChanged,
+    RunsAvailable,
+    RunsStopping,
+    SlaGroupSet,
+)
+from events.records.parts import TaskShape
 from tests.helpers.maintenance import asked, deferred
-from tests.helpers.written_cell import runs
+from tests.helpers.written_cell import queued, runs
 
 ALL = (0, 1, 2, 3)
 
@@ -274,3 +282,26 @@ def test_an_sla_that_lets_instances_go_is_not_noted(api):
     sla = {"max_unavailable": 0, "replace": "before", "group": "shop"}
     body = {"job_id": "a", "pool": "/p", "kind": "stateless", "command": ["a"], "resources": {"cpu": 1}, "sla": sla}
     assert "warnings" not in api.client.post("/v1/jobs", json=body).json()
+
+
+def test_surplus_instances_are_not_wanted_and_give_slack_once_they_are_available(api):
+    started(api)
+    service(api, max_unavailable=0, replace="before")
+    columns = {"first": [4], "count": [1], "wanted": [1], "shape": [0]}
+    shapes = (TaskShape({"cpu": 1000}, 0),)
+    added = InstancesChanged.pack(job_id="web", instances=5, shapes=shapes, surplus=1, **columns)
+    api.cell.decide("lifecycle", added)
+    api.fold()
+    body = api.get("/v1/jobs/web/sla")
+    assert (body["wanted"], body["unavailable"], body["slack"]) == (4, 0, 0)
+    api.cell.decide("lifecycle", queued("web", (4,), 1))
+    api.cell.run("web", (4,))
+    api.cell.decide("lifecycle", RunsAvailable(**runs("web", (4,))))
+    api.fold()
+    assert api.get("/v1/jobs/web/sla")["slack"] == 1
+    adopted = InstancesChanged.pack(
+        job_id="web", instances=5, adopted=1, **{name: [] for name in ("first", "count", "wanted", "shape")}
+    )
+    api.cell.decide("lifecycle", adopted)
+    api.fold()
+    assert api.get("/v1/jobs/web/sla")["wanted"] == 5
