@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from events.bounds import WORD_MAX
 
 KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
+NO_PLACE, EVICT = EFFECTS = "no_place", "evict"
+"""New tasks are kept away; and those leave that run there, as budgets allow."""
 TAINTS_MAX = 16
 """Taints of a host by its agent, and as many by operators."""
 TOLERATIONS_MAX = 64

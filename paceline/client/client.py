@@ -248,10 +248,20 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests):
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "clearances"), body, wait))
 
     def taint_host(
-        self, host_id: str, key: str, value: str = "", remove: bool = False, reason: str = "", wait: float = 0
+        self,
+        host_id: str,
+        key: str,
+        value: str = "",
+        remove: bool = False,
+        reason: str = "",
+        wait: float = 0,
+        effect: str = "no_place",
     ) -> Answer:
-        """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off."""
+        """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off. By the effect
+        evict those leave too that run there, as budgets allow.
+        """
         body = {"command_id": new_id("taint"), "reason": reason, "key": key, "value": value, "remove": remove}
+        body |= {} if effect == "no_place" else {"effect": effect}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "taints"), body, wait))
 
     def round(self, machine: str, number: int) -> "RoundRecord":

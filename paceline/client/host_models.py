@@ -53,11 +53,14 @@ class HostLoad(TypedDict):
 
 
 class HostTaint(TypedDict):
-    """A taint of a host: new tasks are kept away that don't tolerate it; `by` is agent or operator."""
+    """A taint of a host: new tasks are kept away that don't tolerate it; `by` is agent or operator, `effect`
+    no_place, or evict where those leave too that run there.
+    """
 
     key: str
     value: str
     by: str
+    effect: str
 
 
 class HostCondition(TypedDict):

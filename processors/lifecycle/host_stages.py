@@ -5,25 +5,33 @@ end them; what is bound to the host goes when nothing else is left there, all of
 one member has to. At FORCING all that is left is ended. What a stage caused is withdrawn when it no longer holds, but
 for stops that were ordered (decision 093).
 
+By a taint whose effect is to evict those leave that don't tolerate it, as from a host that drains; firm batch tasks and
+what is bound to the host stay.
+
 A row of a host has its stage; the rest is derived from the columns, for hosts that drain alone.
 """
+
+from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
 from events.codes import Stage, TaskState
 from events.columns import I64, distinct
-from events.records.parts import Cause
-from events.records.placement import HostMaintenanceChanged
+from events.records.parts import Cause, TaskShape
+from events.records.placement import HostMaintenanceChanged, HostTainted
+from events.taints import is_tolerated
 from processors.lifecycle.causes import EndCause
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
-from processors.lifecycle.rows import JobRow
+from processors.lifecycle.rows import JobRow, TolerationsRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.updates import Updates
 from processors.state.causes import recorded
+from processors.state.table import Table, struct_table
 
 DRAINS = (Stage.DRAINING, Stage.DRAINING_BATCH, Stage.FORCING, Stage.DRAINED)
 """Stages by which runs leave."""
@@ -45,6 +53,10 @@ class HostStages:
         self._updates = updates
         self.drains: dict[int, int] = {}
         """The stages of hosts that drain, by number."""
+        self.tolerations: Table[str, TolerationsRow] = struct_table("tolerations", TolerationsRow)
+        """The tolerations of the jobs that have some."""
+        self._evicts: dict[int, dict[str, str]] = {}
+        """The taints of hosts by which runs leave."""
         self._others: dict[int, int] = {}
         """The number of tasks on each of these that aren't bound to their hosts."""
 
@@ -54,7 +66,8 @@ class HostStages:
         for row in rows:
             if row.stage:
                 self._tasks.stage_is(row.number, row.stage)
-        self.drains = {row.number: row.stage for row in rows if row.stage in DRAINS}
+        self._evicts = {row.number: row.evicts for row in rows if row.evicts}
+        self.drains = {row.number: row.stage for row in rows if row.stage in DRAINS or row.evicts}
         self._others = {number: self._count(self._on(number)) for number in self.drains}
 
     def said(self, event: HostMaintenanceChanged, now: int) -> None:
@@ -67,9 +80,37 @@ class HostStages:
             row.stage, row.stage_by = stage, self._tasks.input.cause
             self._set(number, stage, now)
 
+    def tainted(self, event: HostTainted, now: int) -> None:
+        """A host has these taints; runs that don't tolerate them leave by some, and stay where those are taken off."""
+        row = self._hosts.table.get(event.host_id)
+        if not event.evicts and (row is None or not row.evicts):
+            return
+        number = self._hosts.number(event.host_id, 0)
+        row = self._hosts.table.change(event.host_id)
+        row.evicts = {key: event.taints[key] for key in event.evicts if key in event.taints}
+        row.evicts_by = self._tasks.input.cause if row.evicts else None
+        self._evicts.pop(number, None)
+        if row.evicts:
+            self._evicts[number] = row.evicts
+        self._follow(number, row.stage)
+
+    def job_has(self, job_id: str, shapes: Iterable[TaskShape]) -> None:
+        """Tasks of a job are to run so: what they tolerate."""
+        row = self.tolerations.get(job_id)
+        before = row.tolerations if row is not None else ()
+        tolerated = {each for shape in shapes if shape.rules is not None for each in shape.rules.tolerations}
+        if not tolerated <= {*before}:
+            self.tolerations.put(job_id, TolerationsRow(tuple(sorted({*before, *tolerated}))))
+
+    def dropped(self, job_id: str) -> None:
+        """A job is forgotten."""
+        if job_id in self.tolerations:
+            self.tolerations.remove(job_id)
+
     def host_removed(self, number: int) -> None:
         """A host is forgotten, and its number free; nothing is there."""
         self._tasks.stage_is(number, Stage.UP)
+        self._evicts.pop(number, None)
         self.drains.pop(number, None)
         self._others.pop(number, None)
 
@@ -110,7 +151,8 @@ class HostStages:
             number = self._led_to(int(slots[at]))
             if number not in causes:
                 row = self._hosts.table[self._hosts.id_of(number)] if number else None
-                cause = recorded(row.stage_by) if row else None
+                by = (row.stage_by if row.stage in DRAINS else row.evicts_by) if row else None
+                cause = recorded(by)
                 causes[number] = len(records) if cause else -1
                 records += [cause] if cause else []
             index[at] = causes[number]
@@ -130,7 +172,12 @@ class HostStages:
         there = self._on(number)
         self._tasks.stage_is(number, stage)
         self._updates.host_changed(number, there, now)
-        if stage in DRAINS:
+        self._follow(number, stage)
+
+    def _follow(self, number: int, stage: int) -> None:
+        """Whoever runs on a host is to leave or not."""
+        there = self._on(number)
+        if stage in DRAINS or number in self._evicts:
             self.drains[number] = stage
             self._others[number] = self._count(there)
         elif number in self.drains:
@@ -189,9 +236,24 @@ class HostStages:
         unbound = (state == PLACED) & (arena["pin"][slots] <= 0)
         last = np.array([self._others.get(number, 0) == 0 for number in hosts.tolist()])
         leaves |= among(stage, DRAINS) & (kind == _BOUND) & (unbound | (last & (state != PLACED)))
+        if self._evicts:
+            leaves |= self._untolerated(slots, hosts.astype(np.int64)) & ((kind == _STATELESS) | (kind == _BATCH))
         gang = arena["traits"][slots] & Trait.GANG != 0
         if gang.any():
             owners = arena["owner"][slots]
             forced |= gang & np.isin(owners, owners[gang & forced])
             leaves |= gang & np.isin(owners, owners[gang & leaves])
         return forced, leaves
+
+    def _untolerated(self, slots: I64, hosts: I64) -> Mask:
+        """True for tasks that don't tolerate a taint of their host by which runs leave."""
+        mask = np.zeros(len(slots), dtype=bool)
+        for number in distinct(hosts).tolist():
+            for key, value in self._evicts.get(number, {}).items():
+                here = hosts == number
+                mask[here] |= self._jobs.of_slots(slots[here], partial(self._tolerates, key, value)) == 0
+        return mask
+
+    def _tolerates(self, key: str, value: str, job: JobRow) -> int:
+        row = self.tolerations.get(self._jobs.at[job.base])
+        return int(row is not None and is_tolerated(key, value, row.tolerations))

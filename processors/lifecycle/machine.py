@@ -39,6 +39,7 @@ from events.records.placement import (
     HostLost,
     HostMaintenanceChanged,
     HostRemoved,
+    HostTainted,
     MatchingHostsChanged,
     RevocationAsked,
 )
@@ -185,6 +186,7 @@ class Lifecycle(MachineBase):
             (HostRemoved, self._host_removed, self.updates.image_waits.left),
             (HostHearingChanged, self._hearing.said),
             (HostMaintenanceChanged, self._stages.said),
+            (HostTainted, self._stages.tainted),
             (MatchingHostsChanged, self.daemons.matching),
             (SurplusSet, self._surplus.said),
         )
@@ -223,6 +225,7 @@ class Lifecycle(MachineBase):
             self._settings.kept,
             self.sla_groups.table,
             self.hosts.table,
+            self._stages.tolerations,
             self.daemons.table,
             self.orders.table,
             *self.updates.tables,
@@ -387,6 +390,7 @@ class Lifecycle(MachineBase):
             self.ended.reopen(event.job_id)
         self.asks.remove(event.jobs_offset)
         self._jobs.add(event, self.chunks.whole_of(job), ask.spec_hash)
+        self._stages.job_has(event.job_id, event.shapes)
         self.updates.accepted(event.job_id, job, ask.spec_hash)
         if event.kind == STATEFUL:
             self._stateful.accepted(event)
@@ -396,6 +400,7 @@ class Lifecycle(MachineBase):
         if event.job_id not in self.jobs:
             self.updates.dropped(event.job_id)
             self.daemons.dropped(event.job_id)
+            self._stages.dropped(event.job_id)
 
     def _host_removed(self, event: HostRemoved, now: int) -> None:
         self.daemons.host_removed(event)
@@ -415,6 +420,7 @@ class Lifecycle(MachineBase):
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base
         self._jobs.change_instances(event)
+        self._stages.job_has(event.job_id, event.shapes)
         row = self.jobs[event.job_id]
         if row.base != base:
             self.orders.moved(row.base, row.instances)

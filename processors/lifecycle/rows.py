@@ -139,6 +139,15 @@ class HostRow(msgspec.Struct, array_like=True):
     stage: int = 0
     """The stage of its maintenance (`Stage`), and by what it has that."""
     stage_by: CauseRow | None = None
+    evicts: dict[str, str] = {}
+    """The taints by which runs leave that don't tolerate them, and by what it has those."""
+    evicts_by: CauseRow | None = None
+
+
+class TolerationsRow(msgspec.Struct, frozen=True, array_like=True):
+    """The taints that tasks of a job tolerate, if only some of them."""
+
+    tolerations: tuple[str, ...]
 
 
 class SuspectRow(msgspec.Struct, array_like=True):

@@ -311,6 +311,7 @@ class Hosts:
         """A host has these taints by operators."""
         row = self.table.change(event.host_id)
         row.tainted = dict(sorted(event.taints.items()))
+        row.evicts = event.evicts
         self.changed()
         self._offer(row)
 

@@ -75,6 +75,8 @@ class HostRow(msgspec.Struct, array_like=True):
     """Those that it offers."""
     tainted: dict[str, str] = {}
     """Those by operators, which come before its own of the same key."""
+    evicts: tuple[str, ...] = ()
+    """The keys of those by which runs leave."""
     images: tuple[str, ...] = ()
     """The images that it has, by their first digits."""
     load: int | None = None
@@ -211,6 +213,8 @@ class TaintRow(msgspec.Struct, array_like=True):
     key: str
     value: str
     remove: bool
+    evicts: bool = False
+    """Whether what runs there and doesn't tolerate it leaves."""
 
 
 class AskRow(msgspec.Struct, array_like=True):

@@ -1,4 +1,6 @@
-"""Taints that operators give hosts: new tasks are kept away that don't tolerate them (decision 077)."""
+"""Taints that operators give hosts: new tasks are kept away that don't tolerate them, and runs leave by those whose
+effect is to evict (decision 077).
+"""
 
 from itertools import islice
 
@@ -6,7 +8,7 @@ from events.codes import Code
 from events.records.base import Event
 from events.records.hosts import HostTaintRequested
 from events.records.placement import HostAnswered, HostTainted
-from events.taints import TAINTS_MAX, text_of, toleration_fault
+from events.taints import EVICT, TAINTS_MAX, text_of, toleration_fault
 from processors.placement.hosts import Hosts
 from processors.placement.rows import AskRow, TaintRow
 from processors.state.causes import CurrentInput, host_fact
@@ -24,7 +26,7 @@ class Taints:
     def asked(self, event: HostTaintRequested, now: int) -> None:
         """An operator gives a host a taint, or takes one off."""
         ask = AskRow(event.host_id, event.command_id, now)
-        self.asks.put(self._input.offset, TaintRow(ask, event.key, event.value, event.remove))
+        self.asks.put(self._input.offset, TaintRow(ask, event.key, event.value, event.remove, event.effect == EVICT))
 
     def answered(self, event: HostAnswered, now: int) -> None:
         """The operator has an answer."""
@@ -42,7 +44,10 @@ class Taints:
             code, message, taints = self._judge(row)
             if code == Code.DONE:
                 changed[host_id] = None
-                out.append(HostTainted(host_id=host_id, taints=taints, cause=host_fact(offset)))
+                before = self._hosts.table[host_id].evicts
+                keys = {*before, row.key} if row.evicts and not row.remove else {*before} - {row.key}
+                evicts = tuple(sorted(keys & taints.keys()))
+                out.append(HostTainted(host_id=host_id, taints=taints, evicts=evicts, cause=host_fact(offset)))
             out.append(row.ask.answer(offset, code, message))
         return out
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import quote
 
 from fastapi import APIRouter, Response
@@ -58,6 +58,7 @@ class Taint(Command):
     key: Annotated[str, AfterValidator(_key), Field(json_schema_extra={"pattern": rf"^{KEY.pattern}$"})]
     value: Annotated[str, Field(max_length=WORD_MAX)] = ""
     remove: bool = False
+    effect: Literal["no_place", "evict"] = "no_place"
 
     @model_validator(mode="after")
     def _is_taken_off_by_key(self) -> Self:
@@ -131,8 +132,16 @@ def routes(context: Context) -> APIRouter:
 
     @router.post("/{host_id}/taints", status_code=202, responses=ANSWERED)
     async def taint(host_id: str, command: Taint, wait: Wait) -> Response:
-        """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off."""
-        word = partial(HostTaintRequested, key=command.key, value=command.value, remove=command.remove)
+        """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off. By the effect
+        evict those leave too that run there, as budgets allow.
+        """
+        word = partial(
+            HostTaintRequested,
+            key=command.key,
+            value=command.value,
+            remove=command.remove,
+            effect=command.effect,
+        )
         return await tell(context, host_id, word, command, wait)
 
     return router

@@ -225,7 +225,11 @@ def _taints(row: HostRow) -> list[HostTaint]:
     """The taints of a host, by key; of one that its agent and an operator gave that of the operator."""
     own, others = msgspec.json.decode(row.taints), msgspec.json.decode(row.tainted)
     by = {**dict.fromkeys(own, "agent"), **dict.fromkeys(others, "operator")}
-    return [{"key": key, "value": value, "by": by[key]} for key, value in sorted((own | others).items())]
+    evicts = msgspec.json.decode(row.evicts)
+    return [
+        {"key": key, "value": value, "by": by[key], "effect": "evict" if key in evicts else "no_place"}
+        for key, value in sorted((own | others).items())
+    ]
 
 
 def _load(row: HostRow) -> HostLoad | None:

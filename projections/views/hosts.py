@@ -122,7 +122,8 @@ class HostFold:
                     self._conditions.dismissed(row)
 
     def _tainted(self, moment: RecordContext, event: HostTainted) -> None:
-        self._row(event.host_id).tainted = to_json(event.taints)
+        row = self._row(event.host_id)
+        row.tainted, row.evicts = to_json(event.taints), to_json(event.evicts)
 
     def _answered(self, moment: RecordContext, event: HostAnswered) -> None:
         answer = (event.host_id, event.code, event.message, event.command_id)

@@ -247,6 +247,8 @@ class HostRow(msgspec.Struct):
     attributes: str = "{}"
     taints: str = "{}"
     """Those of its agent."""
+    evicts: str = "[]"
+    """The keys of taints by operators by which runs leave."""
     tainted: str = "{}"
     """Those by operators, which come before its own of the same key."""
     cpu_used: int = 0

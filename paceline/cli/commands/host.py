@@ -259,10 +259,15 @@ def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "maintenance":
         return [(name, value["stage"]), *(("", line) for line in maintenance_lines(value))]
     if name == "taints":
-        return [(name, ", ".join(f"{text_of(each['key'], each['value'])} (by {each['by']})" for each in value) or None)]
+        return [(name, ", ".join(map(_taint_words, value)) or None)]
     if name == "attributes":
         return [("limits", enforced(value)), (name, words(value))]
     return [(name, words(value) if isinstance(value, dict) else value if value != [] else None)]
+
+
+def _taint_words(taint: Any) -> str:
+    evicts = ", evicts" if taint.get("effect") == "evict" else ""
+    return f"{text_of(taint['key'], taint['value'])} (by {taint['by']}{evicts})"
 
 
 def _conditions(conditions: Sequence[Any]) -> Iterator[str]:
@@ -331,22 +336,31 @@ def clear(client: "Client", host_id: str, reason: str, form: str) -> None:
     epilog=examples(
         "paceline host taint worker-7 dedicated=ml",
         "paceline host taint worker-7 dedicated --remove --reason shared",
+        "paceline host taint worker-7 gpu-broken --effect evict",
     )
 )
 @ID
 @click.argument("taint", metavar="KEY[=VALUE]")
 @click.option("--remove", is_flag=True, help="Take the taint of this key off the host.")
+@click.option(
+    "--effect",
+    type=click.Choice(["no_place", "evict"]),
+    default="no_place",
+    show_default=True,
+    help="Keep new tasks away; or also let those leave that run there, as their budgets allow.",
+)
 @click.option("--reason", default="", help="Reason, recorded in the log.")
 @output_option
 @cell_option
 @with_client
-def taint(client: "Client", host_id: str, taint: str, remove: bool, reason: str, form: str) -> None:
+def taint(client: "Client", host_id: str, taint: str, remove: bool, effect: str, reason: str, form: str) -> None:
     """Taint a host: it takes only new tasks that tolerate the taint.
 
-    Tasks that run there go on. A job tolerates a taint by naming KEY or KEY=VALUE in its `tolerations`. A taint of the
-    same key gets the new value. Taints that the agent of a host has in its settings are changed there.
+    Tasks that run there go on, unless the effect is evict: then those leave that don't tolerate it, as their budgets
+    allow, until it is taken off. A job tolerates a taint by naming KEY or KEY=VALUE in its `tolerations`. A taint of
+    the same key gets the new value and effect. Taints that the agent of a host has in its settings are changed there.
     """
     key, _, value = taint.partition("=")
-    answer = client.taint_host(host_id, key, value, remove, reason, wait=DECIDED_S)
+    answer = client.taint_host(host_id, key, value, remove, reason, wait=DECIDED_S, effect=effect)
     done = f"has no taint {key} by operators any more" if remove else f"has the taint {taint}"
     show(form, answer, [host_id], lambda: say(f"host {host_id}: {answer.get('message') or done}"))

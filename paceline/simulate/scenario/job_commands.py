@@ -47,6 +47,7 @@ class HostTaint(Spec):
     key: TaintKey
     value: ShortText = ""
     remove: bool = False
+    effect: Literal["no_place", "evict"] = "no_place"
 
 
 class HostCheck(Spec):
