@@ -11,14 +11,13 @@ what is bound to the host stay.
 A row of a host has its stage; the rest is derived from the columns, for hosts that drain alone.
 """
 
-from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
 
 from events.codes import Stage, TaskState
 from events.columns import I64, distinct
-from events.records.parts import Cause, TaskShape
+from events.records.parts import Cause, PlacementRules
 from events.records.placement import HostMaintenanceChanged, HostTainted
 from events.taints import is_tolerated
 from processors.lifecycle.causes import EndCause
@@ -94,18 +93,12 @@ class HostStages:
             self._evicts[number] = row.evicts
         self._follow(number, row.stage)
 
-    def job_has(self, job_id: str, shapes: Iterable[TaskShape]) -> None:
-        """Tasks of a job are to run so: what they tolerate."""
+    def job_has(self, job_id: str, rules: PlacementRules) -> None:
+        """Tasks of a job have these rules."""
         row = self.tolerations.get(job_id)
         before = row.tolerations if row is not None else ()
-        tolerated = {each for shape in shapes if shape.rules is not None for each in shape.rules.tolerations}
-        if not tolerated <= {*before}:
-            self.tolerations.put(job_id, TolerationsRow(tuple(sorted({*before, *tolerated}))))
-
-    def dropped(self, job_id: str) -> None:
-        """A job is forgotten."""
-        if job_id in self.tolerations:
-            self.tolerations.remove(job_id)
+        if not {*rules.tolerations} <= {*before}:
+            self.tolerations.put(job_id, TolerationsRow(tuple(sorted({*before, *rules.tolerations}))))
 
     def host_removed(self, number: int) -> None:
         """A host is forgotten, and its number free; nothing is there."""

@@ -390,7 +390,9 @@ class Lifecycle(MachineBase):
             self.ended.reopen(event.job_id)
         self.asks.remove(event.jobs_offset)
         self._jobs.add(event, self.chunks.whole_of(job), ask.spec_hash)
-        self._stages.job_has(event.job_id, event.shapes)
+        for shape in event.shapes:
+            if shape.rules is not None:
+                self._stages.job_has(event.job_id, shape.rules)
         self.updates.accepted(event.job_id, job, ask.spec_hash)
         if event.kind == STATEFUL:
             self._stateful.accepted(event)
@@ -400,7 +402,8 @@ class Lifecycle(MachineBase):
         if event.job_id not in self.jobs:
             self.updates.dropped(event.job_id)
             self.daemons.dropped(event.job_id)
-            self._stages.dropped(event.job_id)
+            if event.job_id in self._stages.tolerations:
+                self._stages.tolerations.remove(event.job_id)
 
     def _host_removed(self, event: HostRemoved, now: int) -> None:
         self.daemons.host_removed(event)
@@ -420,7 +423,9 @@ class Lifecycle(MachineBase):
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base
         self._jobs.change_instances(event)
-        self._stages.job_has(event.job_id, event.shapes)
+        for shape in event.shapes:
+            if shape.rules is not None:
+                self._stages.job_has(event.job_id, shape.rules)
         row = self.jobs[event.job_id]
         if row.base != base:
             self.orders.moved(row.base, row.instances)

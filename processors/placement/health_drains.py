@@ -35,12 +35,12 @@ class HealthDrains:
         self._hosts = hosts
         self._stages = stages
         self._conditions = conditions
-        self._ours: dict[str, None] = {}
+        self.ours: dict[str, None] = {}
         """The hosts that are drained for conditions, in no order that means anything."""
 
     def restored(self) -> None:
         """Rebuilds the index; after the stages."""
-        self._ours = {host_id: None for host_id, row in self._stages.table.items() if row.by == HEALTH}
+        self.ours = {host_id: None for host_id, row in self._stages.table.items() if row.by == HEALTH}
 
     def next_ms(self, passed_ms: int) -> int | None:
         """When one more host may be drained, while one waits for it."""
@@ -51,11 +51,11 @@ class HealthDrains:
         """Hosts have other stages; to be called before their rows have them. One that an operator takes back is let
         alone until its check has passed once.
         """
-        if not self._conditions.table and not self._ours:
+        if not self._conditions.table and not self.ours:
             return
         self._conditions.unsettle()
         for host_id, stage in zip(event.host_ids, event.stage_array.tolist(), strict=True):
-            is_ours = host_id in self._ours
+            is_ours = host_id in self.ours
             if is_ours and event.code == Code.RESUMED:
                 self._conditions.dismiss(host_id)
             if event.by == HEALTH and not is_ours and stage in LEAVING:
@@ -63,25 +63,23 @@ class HealthDrains:
                     self.starts.remove(old)
                 self.starts.put(host_id, StartRow(now))
             if event.by == HEALTH and stage in LEAVING:
-                self._ours[host_id] = None
+                self.ours[host_id] = None
             else:
-                self._ours.pop(host_id, None)
+                self.ours.pop(host_id, None)
 
     def host_removed(self, event: HostRemoved, now: int) -> None:
         """A host is forgotten; that its drain began counts on."""
-        self._ours.pop(event.host_id, None)
+        self.ours.pop(event.host_id, None)
         self._conditions.unsettle()
 
     def decide(self, now: int, passed_ms: int) -> list[Event]:
         """The next host that is taken back, or drained."""
-        if not self._conditions.table and not self._ours:
-            return []
         at = self.next_ms(passed_ms)
         if self._conditions.settled(passed_ms, now) and (at is None or at > now):
             return []
         broken = self._conditions.broken(now)
         why = {host_id: self._wants(host_id, now, broken) for host_id in self._conditions.hosts()}
-        for host_id in sorted(host_id for host_id in self._ours if not why.get(host_id)):
+        for host_id in sorted(host_id for host_id in self.ours if not why.get(host_id)):
             stage = self._stages.of(host_id)
             by = OPERATOR if stage.cordon else ""
             return [changed({host_id: stage.taken_back()}, Code.CONDITION, by=by, cause=recorded(stage.cause))]
@@ -94,7 +92,7 @@ class HealthDrains:
             (row.since_ms, host_id, name) for host_id, rows in why.items() for name, row in self._due(rows, now)
         )
         for _, host_id, name in due:
-            if len(self._ours) >= bound or newly >= bound:
+            if len(self.ours) >= bound or newly >= bound:
                 break
             if self._may_drain(host_id):
                 row = self._conditions.table[host_id, name]

@@ -102,8 +102,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(condition=check) if check is not None:
             return partial(_check, cell, hosts, check)
         case TimedAction(taint=taint) if taint is not None:
-            given = taint.model_dump(exclude={"host"})
-            word = partial(HostTaintRequested, **given)
+            fields = taint.model_dump(exclude={"host"})
+            word = partial(HostTaintRequested, **fields)
             return partial(_say_of, cell, hosts, taint.host, command_id, word)
         case TimedAction(drain=drain) if drain is not None:
             return partial(_say_of_all, cell, hosts, drain.host, partial(drain.to_event, command_id=command_id))
