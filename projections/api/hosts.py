@@ -60,6 +60,11 @@ class Taint(Command):
     remove: bool = False
     effect: Literal["no_place", "evict"] = "no_place"
 
+    def word(self) -> partial[HostTaintRequested]:
+        """The fact, which lacks what all commands have."""
+        about = partial(HostTaintRequested, key=self.key, value=self.value)
+        return partial(about, remove=self.remove, effect=self.effect)
+
     @model_validator(mode="after")
     def _is_taken_off_by_key(self) -> Self:
         if self.remove and self.value:
@@ -135,14 +140,7 @@ def routes(context: Context) -> APIRouter:
         """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off. By the effect
         evict those leave too that run there, as budgets allow.
         """
-        word = partial(
-            HostTaintRequested,
-            key=command.key,
-            value=command.value,
-            remove=command.remove,
-            effect=command.effect,
-        )
-        return await tell(context, host_id, word, command, wait)
+        return await tell(context, host_id, command.word(), command, wait)
 
     return router
 
