@@ -92,8 +92,8 @@ class Service:
     """Surplus instances, and the serial of the surplus that each belongs to."""
     serial: int = 0
     """The newest serial."""
-    by_others_ms: list[int] = field(default_factory=list)
-    """When it was disrupted for others."""
+    by_others_ms: dict[tuple[int, int], int] = field(default_factory=dict)
+    """When it was disrupted for others, by instance and run."""
 
     @property
     def guarded(self) -> bool:
@@ -187,7 +187,7 @@ class Services:
 
     def in_last_hour(self, job_id: str, now: int) -> int:
         """The number of a job that were disrupted for others in the hour up to now."""
-        return sum(now - at < HOUR_MS for at in self.jobs[job_id].by_others_ms)
+        return sum(now - at < HOUR_MS for at in self.jobs[job_id].by_others_ms.values())
 
     # What happens
 
@@ -229,7 +229,7 @@ class Services:
         self.asked.pop(task, None)
         if counts:
             job = self.jobs[task[0]]
-            job.by_others_ms = [at for at in job.by_others_ms if now - at < HOUR_MS] + [now]
+            job.by_others_ms[task[1], run] = now
 
     def _accepted(self, event: JobAccepted) -> None:
         self.jobs[event.job_id] = Service(
@@ -299,6 +299,8 @@ class Services:
                 for task, run in runs_of(event):
                     if self.held.get(task) == run:
                         del self.held[task]
+                    if task[0] in self.jobs:
+                        self.jobs[task[0]].by_others_ms.pop((task[1], run), None)
                     if task in self.asked and self.asked[task].run == run:
                         del self.asked[task]
 
