@@ -82,7 +82,6 @@ from processors.placement.avoidance import Avoidance
 from processors.placement.campaigns.campaigns import Campaigns
 from processors.placement.cluster_view import ClusterView
 from processors.placement.conditions import Conditions
-from processors.placement.conversion import from_0_3
 from processors.placement.health_drains import HealthDrains
 from processors.placement.host_removal import HostRemovals
 from processors.placement.host_reports import HostReports
@@ -141,7 +140,7 @@ class Placement(MachineBase):
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 15
     state: ClassVar[int] = 12
-    conversions: ClassVar[Conversions] = {11: from_0_3}
+    conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
         super().__init__(CurrentInput())

@@ -3,14 +3,12 @@
 from random import Random
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 from events.records.parts import TaskShape
-from processors.placement.conversion import from_0_3
 from processors.placement.ports import BLOCK, TaskPorts
-from processors.state.table import RowChange, Table
+from processors.state.table import Table
 from tests.helpers.machines import instances_changed, mixed
 from tests.processors.placement.harness import World, places
 
@@ -73,25 +71,3 @@ def test_what_is_free_between_others_is_given_out_and_given_back() -> None:
     assert places(world.run("b", shapes=(TWO,))) == {("b", 0, 1): ("h", (31_001, 31_003))}
     world.end(("b", 0, 1))
     assert places(world.run("c", shapes=(ONE,))) == {("c", 0, 1): ("h", (31_001,))}
-
-
-def test_lists_of_ports_of_0_3_are_the_rows_that_a_fold_makes() -> None:
-    world = World()
-    world.host("h", cpu=2000)
-    world.run("first", 3, shapes=(ONE,))
-    found = places(world.run("j", **mixed((1, NAMED), (70, TWO), (2, TaskShape({"cpu": 1})))))
-    runs = world.machine.runs
-    rows = [
-        RowChange("jobs", msgspec.msgpack.encode(job_id), msgspec.msgpack.encode(row))
-        for job_id, row in runs.jobs.items()
-    ]
-    for (job_id, instance, _), (_, ports) in (found | places(world.said)).items():
-        if ports:
-            key = msgspec.msgpack.encode((job_id, instance))
-            rows.append(RowChange("ports", key, msgspec.msgpack.encode(ports)))
-    converted = {(row.table, row.key): row.row for row in from_0_3(rows) if row.table != "jobs"}
-    tables: list[Table[Any, Any]] = [*runs.ports.tables]
-    for table in tables:
-        table.changed.update(dict.fromkeys(table))
-    assert converted == {(row.table, row.key): row.row for table in tables for row in table.take_changes()[0]}
-    assert {name for name, _ in converted} == {"port_ranges", "scattered_ports"}
