@@ -67,6 +67,8 @@ STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
 VOLUMES_MAX = 16
 WINDOWS_MAX = 16
 """The most windows of one job."""
+WINDOW_MIN_MS, WINDOW_MAX_MS = 60_000, 7 * 86_400_000
+"""A window of maintenance is open for so long at least and at most, and leads for so long at most."""
 SLA_GROUPS_MAX = 10_000
 """The most groups of jobs that share a budget."""
 SECRETS_MAX = 32

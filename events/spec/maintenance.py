@@ -1,16 +1,17 @@
-"""Drains and campaigns as users write them: over HTTP, in plan files and in scenarios."""
+"""Drains, campaigns and windows as users write them: over HTTP, in plan files and in scenarios."""
 
 from collections.abc import Collection, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from events.bounds import INT_MAX
+from events.bounds import INT_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS
 from events.quantities import Milliseconds, SomeMilliseconds, write_ms
-from events.records.hosts import HostsDrainRequested, MaintenanceRequested
+from events.records.hosts import HostsDrainRequested, MaintenanceRequested, MaintenanceWindowSet
 from events.records.parts import DrainPlan, MaintenancePlan
 from events.spec.job import ID_PATTERN
 from events.spec.parts import ShortText, Spec, Word, at
+from events.spec.sla import DisruptionWindow
 
 HOSTS_MAX = 100_000
 """Hosts that one command names."""
@@ -185,6 +186,55 @@ class MaintenanceSpec(Spec):
             ),
             reason=self.reason,
         )
+
+
+class WindowFields(DisruptionWindow):
+    """The times at which hosts drain by themselves, or at which campaigns that name the window may start hosts."""
+
+    hosts: Hosts = Field(description="The hosts: their ids, or an attribute and its values.")
+    lead: Milliseconds = Field(
+        default=0,
+        json_schema_extra={"default": "0s"},
+        description="How long before it opens its hosts begin to drain.",
+    )
+    escalate: Literal["preempt", "force", "cordon"] = Field(
+        default="preempt",
+        description="What happens when it opens with what is left on its hosts. preempt: preemptible batch tasks "
+        "leave; force: all is ended, whatever budgets say; cordon: hosts drain for no window, it is for campaigns.",
+    )
+    reason: Reason = Field(default="", description="Why; it is recorded in the log.")
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if not WINDOW_MIN_MS <= self.duration <= WINDOW_MAX_MS:
+            raise at("duration", f"must be {write_ms(WINDOW_MIN_MS)} to {write_ms(WINDOW_MAX_MS)}", self.duration)
+        if self.lead > WINDOW_MAX_MS:
+            raise at("lead", f"must be at most {write_ms(WINDOW_MAX_MS)}", self.lead)
+        if self.lead and self.escalate == "cordon":
+            raise at("lead", "is of no use with escalate cordon: hosts drain for no such window", self.lead)
+        return self
+
+    def to_fact(
+        self, window_id: str, host_ids: Collection[str], command_id: str, year: int = 0
+    ) -> MaintenanceWindowSet:
+        """The fact that sets it for these hosts; the offsets of its zone are those from the begin of a year on."""
+        return MaintenanceWindowSet(
+            window_id=window_id,
+            command_id=command_id,
+            host_ids=tuple(host_ids),
+            schedule=self.schedule,
+            duration_ms=self.duration,
+            zone=self.zone(year),
+            lead_ms=self.lead,
+            escalate=self.escalate,
+            reason=self.reason,
+        )
+
+
+class WindowSpec(WindowFields):
+    """A window of maintenance."""
+
+    window_id: MaintenanceId = Field(description="Its name: 1 to 128 of a-z, 0-9, dot, dash and underscore.")
 
 
 def plan_body(plan: MaintenancePlan) -> dict[str, object]:

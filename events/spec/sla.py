@@ -101,13 +101,17 @@ class DisruptionWindow(Spec):
             raise at("time_zone", str(error), self.time_zone) from None
         return self
 
+    def zone(self, year: int = 0) -> ZoneOffsets:
+        """The offsets of its time zone from the begin of a year on; 0: this year."""
+        return _zone(self.time_zone, year)
+
     def to_part(self) -> SlaWindow:
-        """The part of the fact, with the offsets of the zone from the begin of this year on."""
-        return SlaWindow(self.schedule, self.duration, _zone(self.time_zone))
+        """The part of the fact."""
+        return SlaWindow(self.schedule, self.duration, self.zone())
 
 
-def _zone(name: str) -> ZoneOffsets:
-    return ZoneOffsets() if name == UTC else _offsets(name, datetime.datetime.now(datetime.UTC).year)
+def _zone(name: str, year: int = 0) -> ZoneOffsets:
+    return ZoneOffsets() if name == UTC else _offsets(name, year or datetime.datetime.now(datetime.UTC).year)
 
 
 @lru_cache(64)

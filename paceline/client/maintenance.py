@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         Maintenance,
         MaintenanceHost,
         MaintenancesPage,
+        MaintenanceWindow,
+        MaintenanceWindowList,
     )
 
 PLAN_S = 60.0
@@ -162,6 +164,25 @@ class MaintenanceRequests(Requests):
         """Pauses, resumes or aborts a campaign."""
         body = {"command_id": new_id("maintenance"), "reason": reason}
         return cast(Answer, self._write("POST", path_of("maintenances", maintenance_id, action), body, wait))
+
+    def maintenance_windows(self) -> "list[MaintenanceWindow]":
+        """The windows of maintenance: those that are open or open next first."""
+        return cast("MaintenanceWindowList", self._get("/v1/maintenance-windows"))["windows"]
+
+    def maintenance_window(self, window_id: str) -> "MaintenanceWindow":
+        """One window, with its hosts."""
+        return cast("MaintenanceWindow", self._get(path_of("maintenance-windows", window_id)))
+
+    def set_maintenance_window(self, window: Mapping[str, Any], wait: float = 0) -> "HostsAnswer":
+        """Sets a window by the fields of a window file, or changes it."""
+        body = {"command_id": new_id("window"), **window}
+        path = path_of("maintenance-windows", str(body.pop("window_id")))
+        return cast("HostsAnswer", self._write("PUT", path, body, wait))
+
+    def remove_maintenance_window(self, window_id: str, reason: str = "", wait: float = 0) -> Answer:
+        """Removes a window; hosts that drain for it are taken back."""
+        query = {"reason": reason} if reason else {}
+        return cast(Answer, self._write("DELETE", path_of("maintenance-windows", window_id), None, wait, query))
 
 
 def _of_hosts(noun: str, host_ids: Sequence[str], attribute: str, values: Sequence[str]) -> tuple[str, dict[str, Any]]:

@@ -94,11 +94,48 @@ class DrainEffects(TypedDict):
     """The budget that bounds how fast it goes, in words; of a dry run."""
 
 
+class MaintenanceWindow(TypedDict):
+    """A window of maintenance; `state` is SET, LEADING (its hosts drain before it opens) or OPEN."""
+
+    window_id: str
+    state: str
+    opens_at: str | None
+    """When it opens next, or has opened; null: never."""
+    opens_local: str | None
+    """The same as clocks in its time zone have it, with their distance from UTC."""
+    closes_at: str | None
+    closed_at: str | None
+    """When it closed last."""
+    missed_at: str | None
+    """Its last opening at which the cell was down; it isn't made up for."""
+    schedule: str
+    duration: str
+    time_zone: str
+    lead: str
+    escalate: str
+    hosts: int
+    known_until: str | None
+    """Until when the rules of its time zone are known to the cell; null: UTC, for good."""
+    reason: str
+    actor: ActorName | None
+    set_at: str | None
+    host_ids: NotRequired[list[str]]
+    """Its hosts; not in lists."""
+
+
+class MaintenanceWindowList(TypedDict):
+    """All windows of maintenance."""
+
+    windows: list[MaintenanceWindow]
+
+
 class HostsAnswer(Answer):
     """The answer to a command about several hosts: those that it is about, and what is worth knowing."""
 
     host_ids: list[str]
     notes: NotRequired[list[str]]
+    window: NotRequired[MaintenanceWindow]
+    """The window that was set."""
 
 
 class MaintenanceHost(TypedDict):

@@ -12,6 +12,7 @@ from itertools import islice, pairwise
 import msgspec
 import numpy as np
 
+from events.bounds import WINDOW_MAX_MS, WINDOW_MIN_MS
 from events.codes import Code, Stage
 from events.records.base import Event
 from events.records.hosts import MaintenanceWindowRemoved, MaintenanceWindowSet
@@ -32,9 +33,6 @@ CLOSED, MISSED, REMOVED = "CLOSED", "MISSED", "REMOVED"
 """Names of what else becomes of it in `MaintenanceWindowChanged`."""
 ESCALATIONS = ("preempt", "force", "cordon")
 WINDOWS_MAX = 1_000
-WEEK_MS = 7 * 86_400_000
-"""A window is open for so long at most, and leads for so long."""
-MINUTE_MS = 60_000
 _NEVER_MS = 1 << 62
 
 
@@ -354,10 +352,10 @@ def _fault(row: WindowRow) -> str:
     """The fault of a window; empty: there is none."""
     if fault := schedule_fault(row.schedule):
         return f"schedule: {fault}."
-    if not MINUTE_MS <= row.duration_ms <= WEEK_MS:
-        return f"duration_ms is {row.duration_ms}, it must be {MINUTE_MS} to {WEEK_MS}."
-    if not 0 <= row.lead_ms <= WEEK_MS:
-        return f"lead_ms is {row.lead_ms}, it must be 0 to {WEEK_MS}."
+    if not WINDOW_MIN_MS <= row.duration_ms <= WINDOW_MAX_MS:
+        return f"duration_ms is {row.duration_ms}, it must be {WINDOW_MIN_MS} to {WINDOW_MAX_MS}."
+    if not 0 <= row.lead_ms <= WINDOW_MAX_MS:
+        return f"lead_ms is {row.lead_ms}, it must be 0 to {WINDOW_MAX_MS}."
     if row.escalate not in ESCALATIONS:
         return f"escalate is {row.escalate[:40]!r}, it must be one of {', '.join(ESCALATIONS)}."
     _, from_s, offset_s, _ = row.zone

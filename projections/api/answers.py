@@ -31,6 +31,8 @@ from paceline.client.maintenance_models import (
     Maintenance,
     MaintenanceHostsPage,
     MaintenancesPage,
+    MaintenanceWindow,
+    MaintenanceWindowList,
 )
 from paceline.client.models import (
     Answer,
@@ -97,6 +99,8 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}/versions/{version}": Version,
     "/v1/log": LogPage,
     "/v1/log/quarantine": QuarantinePage,
+    "/v1/maintenance-windows": MaintenanceWindowList,
+    "/v1/maintenance-windows/{window_id}": MaintenanceWindow,
     "/v1/maintenances": MaintenancesPage,
     "/v1/maintenances/{maintenance_id}": Maintenance,
     "/v1/maintenances/{maintenance_id}/hosts": MaintenanceHostsPage,
@@ -139,6 +143,7 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         for noun in ("cordons", "uncordons", "resumptions")
     },
     "POST /v1/maintenances": {"200": (HostsAnswer, DrainEffects), "201": (HostsAnswer,), "202": (Answer,)},
+    "PUT /v1/maintenance-windows/{window_id}": {"200": (HostsAnswer,), "202": (Answer,)},
     "POST /v1/job-batches": {"200": (JobBatch,)},
     "POST /v1/job-plans": {"200": (JobPlan, JobPlans)},
     "POST /v1/pool-plans": {"200": (PoolPlans,)},

@@ -31,6 +31,7 @@ from projections.api import (
     throttled,
     usage,
     volumes,
+    windows,
 )
 from projections.api import (
     secrets as secret_routes,
@@ -125,6 +126,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
         hosts,
         drains,
         maintenances,
+        windows,
         usage,
         volumes,
         slas,

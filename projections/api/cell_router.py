@@ -138,7 +138,7 @@ class Router:
             case (
                 ["v1", "events" | "log" | "usage"]
                 | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions"]
-                | ["v1", "maintenances" | "slas" | "sla-groups", *_]
+                | ["v1", "maintenances" | "maintenance-windows" | "slas" | "sla-groups", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]
                 | ["v1", "cell", "settings" | "operations"]
             ) if len(self._contexts) > 1:

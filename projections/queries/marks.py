@@ -16,7 +16,18 @@ from projections.queries.resources import kinds_of
 from projections.queries.series_points import newest_s, resolution_of
 from projections.record_json import at
 from projections.views import tables
-from projections.views.marks import DRAIN, FAILED, LOST, MAINTENANCE, POLICY, PREEMPTED, RESTART, SILENT, SUSPECTED
+from projections.views.marks import (
+    DRAIN,
+    FAILED,
+    LOST,
+    MAINTENANCE,
+    POLICY,
+    PREEMPTED,
+    RESTART,
+    SILENT,
+    SUSPECTED,
+    WINDOW,
+)
 from projections.views.series_rows import MarkRow
 
 MARKS_MAX = 100
@@ -112,6 +123,11 @@ def _campaigns(count: int, items: list[Item], _: Kinds) -> str:
     return _some([f"Maintenance {item['maintenance_id']} {item['state']}: {item['code']}" for item in items], count)
 
 
+def _windows(count: int, items: list[Item], _: Kinds) -> str:
+    words = {"OPEN": "opened", "CLOSED": "closed", "MISSED": "was missed"}
+    return _some([f"Window {item['window_id']} {words[item['state']]}" for item in items], count)
+
+
 def _failures(count: int, items: list[Item], _: Kinds) -> str:
     if count > 1:
         return f"{count} jobs failed: {_some([item['job_id'] for item in items], count)}"
@@ -163,4 +179,5 @@ _SENTENCES: dict[str, Callable[[int, list[Item], Kinds], str]] = {
     FAILED: _failures,
     DRAIN: _hosts("began to drain"),
     MAINTENANCE: _campaigns,
+    WINDOW: _windows,
 }

@@ -43,6 +43,7 @@ _ASKED = {
     "HostsDrainRequested": "drain",
     "HostsCordonRequested": "cordon",
     "HostsResumeRequested": "resumption",
+    "MaintenanceWindowSet": "window",
 }
 """An operator asks for these by a fact."""
 

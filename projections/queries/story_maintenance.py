@@ -69,8 +69,10 @@ def _requested(event: Any, _: Kinds) -> list[Part]:
 
 
 def _window(event: Any, _: Kinds) -> list[Part]:
-    opens = f", opens {at(event.opens_ms)}" if event.opens_ms else ""
-    return [f"maintenance window {event.window_id} {event.state}{opens}"]
+    missed = f" ({at(event.cause.due_ms)})" if event.state == "MISSED" and event.cause is not None else ""
+    word = "opened" if event.state == "OPEN" else "opens"
+    opens = f", {word} {at(event.opens_ms)}" if event.opens_ms else ""
+    return [f"maintenance window {event.window_id} {event.state}{missed}{opens}"]
 
 
 def _window_set(event: Any, _: Kinds) -> list[Part]:

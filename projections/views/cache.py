@@ -239,6 +239,7 @@ class Cache:
         self.host_commands = Rows(tables.host_commands, maintenance_rows.HostCommandRow)
         self.maintenances = Rows(tables.maintenances, maintenance_rows.MaintenanceRow)
         self.maintenance_hosts = Rows(tables.maintenance_hosts, maintenance_rows.MaintenanceHostRow)
+        self.maintenance_windows = Rows(tables.maintenance_windows, maintenance_rows.MaintenanceWindowRow)
         self.disruptions = Rows(tables.disruptions, maintenance_rows.DisruptionRow)
         self.deferrals = Rows(tables.deferrals, maintenance_rows.DeferralRow)
         self.slas = Rows(tables.slas, sla_rows.SlaRow)

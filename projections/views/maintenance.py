@@ -12,12 +12,26 @@ from events.records.hosts import (
     HostsResumeRequested,
     MaintenanceActionRequested,
     MaintenanceRequested,
+    MaintenanceWindowRemoved,
+    MaintenanceWindowSet,
 )
-from events.records.placement import HostMaintenanceChanged, HostRemoved, HostsAnswered, MaintenanceChanged
+from events.records.placement import (
+    HostMaintenanceChanged,
+    HostRemoved,
+    HostsAnswered,
+    MaintenanceChanged,
+    MaintenanceWindowChanged,
+)
 from events.topics import HOSTS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
-from projections.views.maintenance_rows import HostCommandRow, HostStageRow, MaintenanceHostRow, MaintenanceRow
+from projections.views.maintenance_rows import (
+    HostCommandRow,
+    HostStageRow,
+    MaintenanceHostRow,
+    MaintenanceRow,
+    MaintenanceWindowRow,
+)
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import to_json
 
@@ -27,6 +41,8 @@ Command = (
     | HostsResumeRequested
     | MaintenanceActionRequested
     | MaintenanceRequested
+    | MaintenanceWindowSet
+    | MaintenanceWindowRemoved
 )
 """The facts of operators whose reason is shown with what they led to."""
 OVER = (Step.NONE, Step.DONE, Step.FAILED, Step.SKIPPED)
@@ -35,13 +51,14 @@ ENDED = ("ABORTED", "DONE")
 
 
 class MaintenanceFold:
-    """The fold of stages and campaigns."""
+    """The fold of stages, campaigns and windows."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self.folds: Folds = {
             HostMaintenanceChanged: self._changed,
             MaintenanceChanged: self._campaign,
+            MaintenanceWindowChanged: self._window,
             HostsAnswered: self._answered,
             HostRemoved: self._removed,
         }
@@ -75,8 +92,7 @@ class MaintenanceFold:
     def _asked(self, event: HostMaintenanceChanged) -> tuple[str, str] | None:
         """The reason and the actor of the fact that led to it; None: those of before hold."""
         if event.cause is None or event.cause.topic != HOSTS.name:
-            campaign = self._cache.maintenances.get(event.source) if event.by == "campaign" else None
-            fact = campaign.fact if campaign is not None else None
+            fact = self._fact_of(event)
         else:
             row = self._cache.host_commands.get(event.cause.offset)
             fact = row.value if row is not None else None
@@ -85,6 +101,15 @@ class MaintenanceFold:
         command = decode(fact)
         assert isinstance(command, Command)
         return command.reason, "" if command.actor is None else to_json(actor_json(command.actor))
+
+    def _fact_of(self, event: HostMaintenanceChanged) -> bytes | None:
+        """The fact that began the campaign or set the window whose a host is."""
+        row: MaintenanceRow | MaintenanceWindowRow | None = None
+        if event.by == "campaign":
+            row = self._cache.maintenances.get(event.source)
+        elif event.by == "window":
+            row = self._cache.maintenance_windows.get(event.source)
+        return row.fact if row is not None else None
 
     def _step(
         self, moment: RecordContext, event: HostMaintenanceChanged, before: HostStageRow, host_id: str, step: int
@@ -123,6 +148,28 @@ class MaintenanceFold:
         return MaintenanceRow(
             name, moment.offset, encode(request), event.state, event.code, event.message, hosts, *times
         )
+
+    def _window(self, moment: RecordContext, event: MaintenanceWindowChanged) -> None:
+        rows, opens_ms, closes_ms = self._cache.maintenance_windows, event.opens_ms, event.closes_ms
+        before = rows.get(event.window_id)
+        if event.state == "REMOVED":
+            rows.remove(event.window_id)
+        elif event.state == "SET":
+            command = None if event.cause is None else self._cache.host_commands.get(event.cause.offset)
+            if command is not None:
+                goes_on = before is not None and before.state != "SET" and before.opens_ms == opens_ms
+                state = before.state if before is not None and goes_on else "SET"
+                past = (before.closed_ms, before.missed_ms) if before is not None else (0, 0)
+                times = (opens_ms, closes_ms, moment.now, moment.now)
+                rows.put(MaintenanceWindowRow(event.window_id, command.value, state, *times, *past))
+        elif before is not None:
+            over = event.state in ("CLOSED", "MISSED")
+            changes = {"state": "SET" if over else event.state, "opens_ms": opens_ms, "closes_ms": closes_ms}
+            if over:
+                changes |= (
+                    {"closed_ms": before.closes_ms} if event.state == "CLOSED" else {"missed_ms": before.opens_ms}
+                )
+            rows.put(msgspec.structs.replace(before, **changes, changed_ms=moment.now))
 
     def _answered(self, moment: RecordContext, event: HostsAnswered) -> None:
         subject = to_json(event.host_ids)

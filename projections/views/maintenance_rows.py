@@ -1,4 +1,4 @@
-"""The rows of maintenance: stages of hosts, campaigns, and what is asked of sla for the runs of hosts.
+"""The rows of maintenance: stages of hosts, campaigns, windows, and what is asked of sla for the runs of hosts.
 
 Each column has one owning topic, see `rows.py`.
 """
@@ -82,6 +82,27 @@ class MaintenanceHostRow(msgspec.Struct):
 
     def __post_init__(self) -> None:
         self.place = self.place or natural_key(self.host_id)
+
+
+class MaintenanceWindowRow(msgspec.Struct):
+    """A window of maintenance; `fact` is the encoded MaintenanceWindowSet that holds. Times are milliseconds;
+    0: none.
+    """
+
+    window_id: str
+    fact: bytes
+    state: str
+    """SET, LEADING or OPEN."""
+    opens_ms: int
+    """When it opens next, or has opened."""
+    closes_ms: int
+    set_ms: int
+    changed_ms: int
+    """Since when it has its state."""
+    closed_ms: int = 0
+    """When it was last open until."""
+    missed_ms: int = 0
+    """The last opening that was missed."""
 
 
 class DisruptionRow(msgspec.Struct):

@@ -13,7 +13,13 @@ from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.hosts import HostSilent
 from events.records.lifecycle import JobChanged
-from events.records.placement import HostAvoided, HostLost, HostMaintenanceChanged, MaintenanceChanged
+from events.records.placement import (
+    HostAvoided,
+    HostLost,
+    HostMaintenanceChanged,
+    MaintenanceChanged,
+    MaintenanceWindowChanged,
+)
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import EpochStarted
 from paceline.client.json_type import Json
@@ -23,11 +29,12 @@ from projections.views.rows import to_json
 from projections.views.series_rows import MarkRow
 from projections.views.series_table import RESOLUTIONS
 
-LOST, SILENT, SUSPECTED, POLICY, PREEMPTED, RESTART, FAILED, DRAIN, MAINTENANCE = (
-    "lost", "silent", "suspected", "policy", "preempted", "restart", "failed", "drain", "maintenance",
+LOST, SILENT, SUSPECTED, POLICY, PREEMPTED, RESTART, FAILED, DRAIN, MAINTENANCE, WINDOW = (
+    "lost", "silent", "suspected", "policy", "preempted", "restart", "failed", "drain", "maintenance", "window",
 )  # fmt: skip
 """Shapes: hosts that are lost, not heard, or avoided; changes to pools and settings; runs that leave for others; a new
-process for a machine; jobs that failed; hosts that begin to drain; campaigns that have another state.
+process for a machine; jobs that failed; hosts that begin to drain; campaigns that have another state; windows
+that open, close or were missed.
 """
 DRAINS = (Stage.DRAINING, Stage.DRAINING_BATCH, Stage.FORCING)
 ITEMS = 8
@@ -48,6 +55,7 @@ class MarkFold:
             JobChanged: self._failed,
             HostMaintenanceChanged: self._stages,
             MaintenanceChanged: self._campaign,
+            MaintenanceWindowChanged: self._window,
         }
 
     def fact(self, moment: RecordContext, event: Event) -> None:
@@ -80,6 +88,10 @@ class MarkFold:
         if event.host_ids or row is None or row.state != event.state:
             item = {"maintenance_id": event.maintenance_id, "state": event.state, "code": event.code}
             self._add(moment, MAINTENANCE, item)
+
+    def _window(self, moment: RecordContext, event: MaintenanceWindowChanged) -> None:
+        if event.state in ("OPEN", "CLOSED", "MISSED"):
+            self._add(moment, WINDOW, {"window_id": event.window_id, "state": event.state})
 
     def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
         runs = event.from_pool_array.tolist()

@@ -28,7 +28,9 @@ from events.records.hosts import (
     HostSilent,
     HostsResumeRequested,
     HostTaintRequested,
+    MaintenanceWindowSet,
 )
+from events.records.parts import ZoneOffsets
 from events.records.placement import (
     HostAnswered,
     HostAvoided,
@@ -38,6 +40,7 @@ from events.records.placement import (
     HostsAnswered,
     HostTainted,
     HostTrusted,
+    MaintenanceWindowChanged,
 )
 from events.records.pools import CellConfigured, PoolDefined
 from events.topics import POOLS
@@ -56,7 +59,7 @@ OF_HOSTS = (
     *(HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostTaintRequested),
 )
 """Facts that are entries of the history of a host."""
-OF_SEVERAL = (HostsDrainRequested, HostsCordonRequested, HostsResumeRequested)
+OF_SEVERAL = (HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, MaintenanceWindowSet)
 """The same about several hosts: each has an entry that names it alone."""
 
 
@@ -81,12 +84,15 @@ class OtherHistories:
             HostAnswered: self._answered,
             HostMaintenanceChanged: self._stages,
             HostsAnswered: self._hosts_answered,
+            MaintenanceWindowChanged: self._window,
             **dict.fromkeys(decided, self._decided),
         }
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Notes a fact of the topic of hosts."""
         if isinstance(event, OF_SEVERAL):
+            if isinstance(event, MaintenanceWindowSet):
+                event = replace(event, zone=ZoneOffsets(event.zone.name))
             for host_id in event.host_ids:
                 self._add(moment, event, of_host(host_id), encode(replace(event, host_ids=(host_id,))))
         if not isinstance(event, OF_HOSTS):
@@ -110,6 +116,16 @@ class OtherHistories:
                 for name, kind in event.columns.items()
             }
             self._add(moment, event, of_host(host_id), encode(replace(event, host_ids=(host_id,), **columns)))
+
+    def _window(self, moment: RecordContext, event: MaintenanceWindowChanged) -> None:
+        """Notes what no stage of a host tells: that a window of it was missed, or is there no more."""
+        row = self._cache.maintenance_windows.get(event.window_id)
+        if event.state not in ("MISSED", "REMOVED") or row is None:
+            return
+        fact = decode(row.fact)
+        assert isinstance(fact, MaintenanceWindowSet)
+        for host_id in fact.host_ids:
+            self._add(moment, event, of_host(host_id), encode(event))
 
     def _hosts_answered(self, moment: RecordContext, event: HostsAnswered) -> None:
         """Notes a refusal with the hosts that it is for."""

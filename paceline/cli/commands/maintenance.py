@@ -17,6 +17,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.host_maintenance import print_effects
 from paceline.cli.commands.job_commands import TIMEOUT, check_timeout
+from paceline.cli.commands.maintenance_window import window
 from paceline.cli.commands.reasons import reason_for_jobs
 from paceline.cli.groups import CommandGroup
 from paceline.cli.maintenance_progress import campaign_line, wait_maintained, wait_text
@@ -33,6 +34,9 @@ ID = click.argument("maintenance_id", metavar="ID")
 @click.group(cls=CommandGroup)
 def maintenance() -> None:
     """Maintain many hosts: drain, work on, check and take back some at a time."""
+
+
+maintenance.add_command(window)
 
 
 @maintenance.command(

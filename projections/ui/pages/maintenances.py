@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from sqlalchemy import Connection
 
 from events.codes import Step
-from paceline.client.maintenance_models import HostWait, Maintenance
+from paceline.client.maintenance_models import HostWait, Maintenance, MaintenanceWindow
 from projections.api.problems import not_found
 from projections.queries import maintenances as queries
+from projections.queries import windows as window_queries
 from projections.ui.format import ms_of
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
@@ -31,7 +32,14 @@ def load(scene: Scene) -> PageValues:
     of = scene.first()
     page = queries.maintenance_rows(of.connection, SHOWN, None)
     campaigns = [_aged(queries.maintenance_json(of.connection, row)) for row in page.rows]
-    return {"campaigns": campaigns, "more": page.more, "steps": STEPS, "of_cell": of.context.cell}
+    windows = [_window(window_queries.window_json(row)) for row in window_queries.window_rows(of.connection)[:SHOWN]]
+    values = {"campaigns": campaigns, "more": page.more, "steps": STEPS, "windows": windows}
+    return {**values, "of_cell": of.context.cell}
+
+
+def _window(body: MaintenanceWindow) -> PageValues:
+    times = {name: ms_of(body[name]) for name in ("opens_at", "closes_at", "missed_at")}
+    return {"window": body, **times, "clock": (body["opens_local"] or "-").replace("T", " ")}
 
 
 def load_one(scene: Scene) -> PageValues:

@@ -268,3 +268,64 @@ def test_campaigns_are_listed_shown_and_acted_on(cli, cell):
         cell.answer("POST", f"/v1/maintenances/kernel/{noun}", DONE)
         assert cli("maintenance", verb, "kernel", "--reason", "r")[0] == 0
         assert cell.writes()[-1].body["reason"] == "r"
+
+
+WINDOW = {
+    "window_id": "night", "state": "SET", "opens_at": "2026-11-24T01:00:00.000Z",
+    "opens_local": "2026-11-24T02:00+01:00", "closes_at": "2026-11-24T05:00:00.000Z", "closed_at": None,
+    "missed_at": "2026-11-17T01:00:00.000Z", "schedule": "0 2 * * 2", "duration": "4h", "time_zone": "Europe/Berlin",
+    "lead": "1h", "escalate": "preempt", "hosts": 2, "known_until": "2036-01-01T00:00:00.000Z", "reason": "patches",
+    "actor": None, "set_at": "2026-11-01T10:00:00.000Z",
+}  # fmt: skip
+WINDOW_FILE = (
+    "window_id: night\nhosts: {attribute: rack, values: [a]}\nschedule: 0 2 * * 2\nduration: 4h\n"
+    "time_zone: Europe/Berlin\nlead: 1h\n"
+)
+WINDOWS = "/v1/maintenance-windows"
+
+
+def test_a_window_is_set_by_a_file_and_its_next_opening_told(cli, cell, tmp_path):
+    path = tmp_path / "night.yaml"
+    path.write_text(WINDOW_FILE)
+    cell.answer("PUT", f"{WINDOWS}/night", {**DONE, "window": WINDOW})
+    opens = "opens 2026-11-24 01:00 UTC, 2026-11-24 02:00 Europe/Berlin"
+    told = f"maintenance window night of 1 host: {opens}\n"
+    assert cli("maintenance", "window", "set", str(path), "--reason", "patches") == (0, told, "")
+    [sent] = cell.writes()
+    assert sent.body.pop("command_id")
+    assert sent.body == {
+        "hosts": {"attribute": "rack", "values": ["a"]}, "schedule": "0 2 * * 2", "duration": "4h",
+        "time_zone": "Europe/Berlin", "lead": "1h", "reason": "patches",
+    }  # fmt: skip
+
+
+def test_a_window_in_a_zone_that_there_is_not_is_refused(cli, cell, tmp_path):
+    path = tmp_path / "night.yaml"
+    path.write_text(WINDOW_FILE.replace("Berlin", "Zurch"))
+    code, _, err = cli("maintenance", "window", "set", str(path))
+    assert code == 1
+    assert "night.yaml:5:" in err
+    assert "there is no time zone 'Europe/Zurch'; did you mean Europe/Zurich" in err
+    assert cell.writes() == []
+
+
+def test_windows_are_listed_by_utc_and_their_own_clocks_with_the_last_missed(cli, cell):
+    cell.answer("GET", WINDOWS, {"windows": [WINDOW, {**WINDOW, "window_id": "never", "opens_at": None}]})
+    code, out, _ = cli("maintenance", "window", "list")
+    assert code == 0
+    header, night, never = out.splitlines()
+    assert "OPENS (UTC)" in header
+    assert "2026-11-24 01:00  2026-11-24 02:00 Europe/Berlin" in night
+    assert "2026-11-17 01:00" in night
+    assert never.split()[:3] == ["never", "SET", "-"]
+    cell.answer("GET", f"{WINDOWS}/night", {**WINDOW, "host_ids": ["h1", "h2"]})
+    code, out, _ = cli("maintenance", "window", "get", "night")
+    assert (code, "missed last       2026-11-17 01:00" in out, "h1, h2" in out) == (0, True, True)
+
+
+def test_a_window_is_removed(cli, cell):
+    cell.answer("DELETE", f"{WINDOWS}/night", DONE)
+    words = ("maintenance", "window", "remove", "night", "--reason", "over")
+    assert cli(*words) == (0, "maintenance window night removed\n", "")
+    [sent] = cell.writes()
+    assert sent.query["reason"] == "over"

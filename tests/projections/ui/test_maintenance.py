@@ -2,9 +2,15 @@
 
 from events.codec import decode
 from events.codes import Stage, Step
-from events.records.hosts import HostsDrainRequested, HostsResumeRequested, MaintenanceRequested
+from events.records.hosts import (
+    HostsDrainRequested,
+    HostsResumeRequested,
+    MaintenanceRequested,
+    MaintenanceWindowSet,
+)
 from events.records.parts import DrainPlan, MaintenancePlan
-from events.records.placement import HostsAnswered, MaintenanceChanged
+from events.records.placement import HostsAnswered, MaintenanceChanged, MaintenanceWindowChanged
+from events.time_zones import offsets_of
 from tests.helpers.maintenance import asked, by_fact, deferred, stage_of
 from tests.projections.ui.views import pages
 
@@ -50,6 +56,30 @@ def test_a_campaign_is_shown_with_its_hosts_by_step_and_what_waits_on_what(tmp_p
         only = shown.page("/maintenances/k1?step=DRAIN")
         assert ('id="host:h1"' in only, 'id="host:h2"' in only) == (True, False)
         shown.page("/maintenances/none", 404)
+
+
+def test_windows_are_shown_by_utc_and_by_their_own_clocks(tmp_path):
+    with pages(tmp_path) as shown:
+        assert "There is no window" in shown.page("/maintenances")
+        fact = MaintenanceWindowSet(
+            window_id="night",
+            command_id="c",
+            host_ids=("h1", "h2"),
+            schedule="0 2 * * 2",
+            duration_ms=3_600_000,
+            zone=offsets_of("Europe/Berlin", 1_790_000_000),
+            reason=HOSTILE,
+        )
+        at = shown.cell.fact(fact)
+        times = {"opens_ms": 1_795_482_000_000, "closes_ms": 1_795_485_600_000}
+        shown.cell.decide(
+            "placement", MaintenanceWindowChanged(window_id="night", state="SET", cause=by_fact(at), **times)
+        )
+        shown.fold()
+        page = shown.page("/maintenances")
+        for text in ('id="window:night"', "24 Nov 01:00:00Z", "2026-11-24 02:00+01:00 Europe/Berlin"):
+            assert text in page
+        assert HOSTILE not in page
 
 
 def test_the_page_of_a_host_says_what_holds_its_drain_up_and_offers_what_helps(tmp_path):
