@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from events.bounds import INSTANCES_MAX, WINDOWS_MAX
 from events.quantities import Milliseconds, SomeMilliseconds, write_ms
+from events.records.jobs import SlaGroupDefined
 from events.records.parts import SlaPolicy, SlaWindow, ZoneOffsets
 from events.schedules import SCHEDULE_MAX, schedule_fault
 from events.sla import GROUP_PATTERN, replace_fault
@@ -79,6 +80,18 @@ class GroupBounds(Spec):
         if self.max_unavailable is None and self.min_available is None:
             raise at("max_unavailable", "is missing, and so is min_available: a group has one of them", None)
         return self
+
+    def to_event(self, group: str, command_id: str, reason: str = "") -> SlaGroupDefined:
+        """The fact about a group."""
+        return SlaGroupDefined(
+            group=group,
+            command_id=command_id,
+            max_unavailable=number(self.max_unavailable),
+            max_unavailable_percent=percent(self.max_unavailable),
+            min_available=number(self.min_available),
+            min_available_percent=percent(self.min_available),
+            reason=reason,
+        )
 
 
 class DisruptionWindow(Spec):

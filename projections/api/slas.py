@@ -14,7 +14,7 @@ from events.codes import Code
 from events.records.jobs import SlaGroupDefined
 from events.sla import SLA_GROUP
 from events.spec.problems import problems
-from events.spec.sla import GroupBounds, number, percent
+from events.spec.sla import GroupBounds
 from paceline.client.json_type import Json
 from paceline.client.sla_models import SlaGroup, SlaGroupList, SlasPage, SlaState
 from projections.api.commands import Reason, answered
@@ -121,15 +121,7 @@ def _groups(router: APIRouter, context: Context) -> None:
         except ValidationError as error:
             faults = problems(error, GroupBounds)
             raise Problem(422, Code.INVALID_SPEC, "the SLA group has problems", faults) from error
-        fact = SlaGroupDefined(
-            group=name,
-            command_id=uuid.uuid4().hex,
-            max_unavailable=number(bounds.max_unavailable),
-            max_unavailable_percent=percent(bounds.max_unavailable),
-            min_available=number(bounds.min_available),
-            min_available_percent=percent(bounds.min_available),
-            reason=reason,
-        )
+        fact = bounds.to_event(name, uuid.uuid4().hex, reason)
         return await _write(context, fact, wait)
 
     @router.delete("/v1/sla-groups/{name}", status_code=202, responses=ANSWERED)

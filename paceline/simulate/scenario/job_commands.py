@@ -10,6 +10,7 @@ from events.quantities import Mebibytes, Milli, Milliseconds
 from events.records.hosts import HostHealthReported, HostsDrainRequested
 from events.spec.overrides import Ranges
 from events.spec.parts import Int32, ShortText, Spec
+from events.spec.sla import GroupBounds
 from paceline.simulate.scenario.parts import Host, HostResources, Job, TaintKey
 
 
@@ -18,6 +19,12 @@ class PriorityChange(Spec):
 
     job_id: Job
     priority: Int32
+
+
+class BoundsOfGroup(GroupBounds):
+    """A budget that jobs share by its name, and its bounds."""
+
+    group: ShortText
 
 
 class Load(Spec):

@@ -19,6 +19,7 @@ from paceline.simulate.scenario.assertions import Assertion, Malformed
 from paceline.simulate.scenario.campaigns import Campaign
 from paceline.simulate.scenario.expectations import parse
 from paceline.simulate.scenario.job_commands import (
+    BoundsOfGroup,
     Deletion,
     HostCheck,
     HostDrain,
@@ -47,7 +48,7 @@ JOB_ACTIONS = ("start", "restart", "pause", "resume", "abort", "roll_back", "pro
 JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 """Events about a job that was submitted."""
 EVENTS = (
-    *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
+    *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell", "sla_group"),
     *(
         "fails",
         "silent",
@@ -96,6 +97,7 @@ class TimedAction(ScenarioPart):
     pool: ScenarioPool | None = None
     remove_pool: Pool | None = None
     cell: CellSpec | None = None
+    sla_group: BoundsOfGroup | None = Field(default=None, description="An operator sets a budget that jobs share.")
     fails: Host | None = Field(
         default=None, description="A host, or all of a group: it is gone with all that ran there."
     )

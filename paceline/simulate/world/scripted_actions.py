@@ -95,6 +95,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(cell.append, PoolRemoved(path=path, command_id=command_id))
         case TimedAction(cell=settings) if settings is not None:
             return partial(cell.append, settings.to_event(command_id))
+        case TimedAction(sla_group=bounds) if bounds is not None:
+            return partial(cell.append, bounds.to_event(bounds.group, command_id))
         case TimedAction(load=load) if load is not None:
             return partial(_load, cell, hosts, load)
         case TimedAction(offers=offer) if offer is not None:
