@@ -12,6 +12,7 @@ from processors.state.record_rows import sla_part
 def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
     """The acceptance of a job, with all that the other machines need of it."""
     shapes = task_shapes(job)
+    is_firm = job.kind == "batch" and (not job.preemptible or job.on_preempt == "fail")
     return JobAccepted(
         job_id=job.job_id,
         jobs_offset=offset,
@@ -30,15 +31,13 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
         count=shapes.count,
         shape=shapes.shape,
         labels=job.labels,
-        sla=sla_part(job.sla),
-        longest_ms=_longest_ms(job),
+        sla=None if job.sla is None else sla_part(job.sla),
+        longest_ms=_longest_ms(job) if is_firm else 0,
     )
 
 
 def _longest_ms(job: SubmittedRow) -> int:
-    """The most time that a run takes which is not to be disturbed; -1: it is not known, 0: it may be disturbed."""
-    if job.kind != "batch" or (job.preemptible and job.on_preempt != "fail"):
-        return 0
+    """The most time that a run takes which is not to be disturbed; -1: it is not known."""
     if not job.max_runtime_ms:
         return -1
     return job.start_deadline_ms + job.max_runtime_ms + job.stop_grace_ms

@@ -22,8 +22,9 @@ def sla_change(
     """The decision by which a job gets this SLA; None where it has that."""
     if (max_unavailable, sla) == (row.max_unavailable, row.sla):
         return None
+    part = None if sla is None else sla_part(sla)
     if not has_sla(max_unavailable, sla) or has_sla(row.max_unavailable, row.sla):
-        return JobSlaChanged.pack(job_id=job_id, max_unavailable=max_unavailable, cause=cause, sla=sla_part(sla))
+        return JobSlaChanged.pack(job_id=job_id, max_unavailable=max_unavailable, cause=cause, sla=part)
     stretch = slice(row.base, row.base + row.instances)
     state, run, goal = (tasks.arena[column][stretch] for column in ("state", "run", "goal"))
     there = np.flatnonzero(state != TaskState.NONE)
@@ -39,7 +40,7 @@ def sla_change(
         run=available[first],
         wanted=to_run[first],
         cause=cause,
-        sla=sla_part(sla),
+        sla=part,
     )
 
 

@@ -103,12 +103,14 @@ class Assignment:
         self._placed: dict[str, list[Placed]] = {}
         """By job."""
         self.view.neighbours_of = self.neighbours
+        self._has_rules = bool(runs.shapes.ruled or runs.windows.emptying)
+        """Whether anything depends on neighbours, or on windows."""
         self._claim_hosts()
         self._seen = Seen(runs, hosts, self.view.arrivals)
 
     def neighbours(self, job_id: str) -> Neighbours | None:
         """The neighbours of the tasks of a job as they are now; None: nothing depends on them."""
-        if not self._runs.shapes.ruled and not self._runs.windows.empties:
+        if not self._has_rules:
             return None
         row = self._runs.jobs[job_id]
         return Neighbours(self._seen, job_id, row) if are_ruled(self._seen, row) else None
@@ -392,7 +394,7 @@ class Assignment:
         """The tasks of a job on each host, counted; None where all its tasks are packed. From now on the view looks at
         the neighbours of its tasks, if anything depends on them.
         """
-        self.view.neighbours = self.neighbours(job_id)
+        self.view.neighbours = self.neighbours(job_id) if self._has_rules else None
         if not any(self.view.shape(number, row.strategy).spread for number in row.shapes):
             return None
         host = self._runs.arena["host"][row.base : row.base + row.instances]

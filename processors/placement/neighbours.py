@@ -548,7 +548,7 @@ def is_whole(
 
 def _meets_windows(seen: Seen, row: JobRow) -> bool:
     """Whether tasks of a job aren't to be disturbed, and there are hosts that are emptied at known times."""
-    return bool(row.longest_ms) and seen.runs.windows.empties
+    return bool(row.longest_ms) and bool(seen.runs.windows.emptying)
 
 
 def are_ruled(seen: Seen, row: JobRow) -> bool:

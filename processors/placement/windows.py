@@ -95,7 +95,7 @@ class Windows:
         """When windows lead, open or close."""
         self._of_host: dict[str, dict[str, None]] = {}
         """The windows of each host."""
-        self._emptying: dict[str, None] = {}
+        self.emptying: dict[str, None] = {}
         """Windows that open again and empty their hosts, by id."""
         self.looked_ms = 0
         """The logical time of the decision that is made."""
@@ -103,7 +103,7 @@ class Windows:
     def restored(self) -> None:
         """Finds again what is derived."""
         self._next.restore((window_id, row.next_ms) for window_id, row in self.table.items() if row.next_ms)
-        self._of_host, self._emptying = {}, {}
+        self._of_host, self.emptying = {}, {}
         for window_id, row in self.table.items():
             self._index(window_id, row)
 
@@ -112,17 +112,12 @@ class Windows:
         row = self.table.get(window_id)
         return row is not None and row.state == OPEN
 
-    @property
-    def empties(self) -> bool:
-        """Whether hosts are emptied by windows."""
-        return bool(self._emptying)
-
     def too_late(self, longest_ms: int) -> Mask:
         """The hosts on which a run that lasts so long isn't sure to be over when a window next opens; -1: nobody knows
         how long.
         """
         opens_ms = np.full(len(self._hosts.ids), _NEVER_MS, dtype=np.int64)
-        for window_id in self._emptying:
+        for window_id in self.emptying:
             row = self.table[window_id]
             hosts = [host_id for host_id in row.host_ids if host_id in self._hosts.table]
             numbers = [self._hosts.table[host_id].number for host_id in hosts if host_id not in row.left_out]
@@ -180,7 +175,7 @@ class Windows:
             row.left_out = {}
         self._next.set(event.window_id, row.next_ms or None)
         if not row.opens_ms:
-            self._emptying.pop(event.window_id, None)
+            self.emptying.pop(event.window_id, None)
 
     def host_changed(self, event: HostMaintenanceChanged, now: int) -> None:
         """Hosts that an operator takes back are out of windows that go on, until their next time."""
@@ -316,7 +311,7 @@ class Windows:
     def _drop(self, window_id: str, row: WindowRow) -> None:
         self.table.remove(window_id)
         self._next.clear(window_id)
-        self._emptying.pop(window_id, None)
+        self.emptying.pop(window_id, None)
         for host_id in row.host_ids:
             self._of_host[host_id].pop(window_id)
             if not self._of_host[host_id]:
@@ -326,7 +321,7 @@ class Windows:
         for host_id in row.host_ids:
             self._of_host.setdefault(host_id, {})[window_id] = None
         if row.drains and row.opens_ms:
-            self._emptying[window_id] = None
+            self.emptying[window_id] = None
 
 
 def _said(window_id: str, state: str, opens_ms: int, closes_ms: int, cause: Cause) -> MaintenanceWindowChanged:

@@ -93,9 +93,9 @@ class SlaRow(msgspec.Struct, frozen=True, array_like=True):
     windows: tuple[WindowRow, ...] = ()
 
 
-def sla_part(row: SlaRow | None) -> SlaPolicy | None:
-    """The part of a record; None where the row is."""
-    return None if row is None else msgspec.convert(row, SlaPolicy, from_attributes=True)
+def sla_part(row: SlaRow) -> SlaPolicy:
+    """The part of a record."""
+    return msgspec.convert(row, SlaPolicy, from_attributes=True)
 
 
 def rules_row(rules: PlacementRules | None) -> RulesRow | None:

@@ -64,6 +64,8 @@ class Rows(Generic[R]):
         self._gone: list[tuple[Any]] = []
         """First columns of keys whose rows in the file are removed by the next flush."""
         self.connection: Connection | None = None
+        self.touched = False
+        """Whether rows were read or changed since they were last written: most tables have none of that for long."""
 
     def load(self, keys: Iterable[Any]) -> None:
         """Reads rows that are not in memory, many at a time."""
@@ -71,6 +73,7 @@ class Rows(Generic[R]):
         missing = [key for key in dict.fromkeys(keys) if key not in rows]
         if missing and self._gone:
             self._remove_gone()
+        self.touched = self.touched or bool(missing)
         for start in range(0, len(missing), KEYS_MAX):
             part = missing[start : start + KEYS_MAX]
             rows.update(dict.fromkeys(part))
@@ -99,19 +102,20 @@ class Rows(Generic[R]):
         row = self._rows.get(key) or self.get(key)
         if row is not None and key not in self._changed:
             self._changed[key] = not self._update
+            self.touched = True
         return row
 
     def put(self, row: R) -> R:
         """Sets a row and returns it."""
         key = self._key(row)
         self._rows[key] = row
-        self._changed[key] = True
+        self._changed[key] = self.touched = True
         return row
 
     def remove(self, key: Any) -> None:
         """Removes a row, if it is there."""
         self._rows[key] = None
-        self._changed[key] = True
+        self._changed[key] = self.touched = True
 
     def remove_all(self, first: Any, others: Iterable[Any]) -> None:
         """Removes the rows with a first column of their key and these second ones, and no others have it: without
@@ -122,6 +126,7 @@ class Rows(Generic[R]):
             rows.pop((first, other), None)
             self._changed.pop((first, other), None)
         self._gone.append((first,))
+        self.touched = True
 
     def delete(self, condition: str, values: Sequence[tuple[Any, ...]]) -> int:
         """Removes all rows of which a condition holds, for each of the values; returns how many."""
@@ -151,6 +156,7 @@ class Rows(Generic[R]):
         if len(self._rows) > KEPT_MAX:
             for key in list(self._rows)[: len(self._rows) - KEPT_MAX // 2]:
                 del self._rows[key]
+        self.touched = False
 
     def _remove_gone(self) -> None:
         assert self.connection is not None
@@ -252,6 +258,8 @@ class Cache:
             for holder in vars(self).values()
             if isinstance(holder, Rows | Lines | Blocks | JobRecords | UsageSums)
         )
+        self._rows = tuple(holder for holder in self._all if isinstance(holder, Rows))
+        self._others = tuple(holder for holder in self._all if not isinstance(holder, Rows))
 
     def begin(self, connection: Connection) -> None:
         """Reads and writes through this connection from now on."""
@@ -260,5 +268,8 @@ class Cache:
 
     def flush(self) -> None:
         """Writes everything that changed; the caller commits."""
-        for holder in self._all:
+        for rows_of_table in self._rows:
+            if rows_of_table.touched:
+                rows_of_table.flush()
+        for holder in self._others:
             holder.flush()

@@ -23,6 +23,7 @@ from events.records.lifecycle import (
     JobReopened,
     OverridesDropped,
 )
+from events.sla import has_sla
 from events.topics import JOBS
 from projections.views import job_history, override_chunks
 from projections.views.answers import add_answer
@@ -32,6 +33,7 @@ from projections.views.job_states import REJECTED, SUBMITTED
 from projections.views.reasons import KINDS
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
+from projections.views.slas import SlaFold
 from projections.views.state_times import StateTimes
 from projections.views.task_series import TaskSeries
 from projections.views.tasks import TaskFold
@@ -47,6 +49,7 @@ class JobFold:
         self._series = series
         self._tasks = TaskFold(cache, times, series)
         self._updates = UpdateFold(cache, self._tasks)
+        self._slas = SlaFold(cache)
         self._waiting = Waiting(cache)
         self.folds: Folds = {
             JobAccepted: self._accepted,
@@ -63,11 +66,13 @@ class JobFold:
             HostSuspected: self._suspected,
             **self._tasks.folds,
             **self._updates.folds,
+            **self._slas.folds,
         }
 
     def restore(self, connection: Connection) -> None:
         """Finds again what is derived from rows."""
         self._tasks.restore(connection)
+        self._slas.restore(connection)
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of jobs."""
@@ -115,6 +120,8 @@ class JobFold:
 
     def _accepted(self, moment: RecordContext, event: JobAccepted) -> None:
         self._answer(moment, event, Code.DONE)
+        if has_sla(event.max_unavailable, event.sla):
+            self._slas.put(event)
         job = self._cache.jobs.get(event.job_id)
         if job is not None and job.ended_ms and job.base >= 0:
             self._there_again(moment, event)
@@ -157,6 +164,8 @@ class JobFold:
         row = self._cache.jobs.change(event.job_id)
         if row is None or row.base < 0:
             return
+        if event.job_id in self._slas.jobs:
+            self._slas.instances_changed(event)
         before, row.position = row.tasks, moment.offset + 1
         self._tasks.change_instances(moment, row, event)
         self._use(row.pool, 0, row.tasks - before)
@@ -223,6 +232,8 @@ class JobFold:
             row.ended_ms, row.waits_ms = moment.now, 0
             self._use(row.pool, -1, -row.tasks)
             self._cache.explanations.remove_all(event.job_id, KINDS)
+            if event.job_id in self._slas.jobs:
+                self._slas.remove(event.job_id)
 
     def _use(self, path: str, jobs: int, tasks: int) -> None:
         row = self._cache.pool_use.change(path) or self._cache.pool_use.put(PoolUseRow(path))

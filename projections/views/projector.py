@@ -45,7 +45,6 @@ from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, OwnerRow, PositionRow, to_json
 from projections.views.run_reports import rows_of, subject_of
 from projections.views.series import SeriesFold
-from projections.views.slas import SlaFold
 from projections.views.state_times import STATE_TIMES
 from projections.views.transaction import Transaction
 from projections.views.usage import UsageFold
@@ -111,8 +110,7 @@ class Projector:
         self._leaving = JobRetention(self._cache)
         self._usage = UsageFold(self._cache)
         first = (self._reasons, self._preemptions, self._others, self._marks)
-        self._slas = SlaFold(self._cache)
-        folds = (*first, self._series, self._jobs, self._pools, self._waiting, self._slas, self._disruptions)
+        folds = (*first, self._series, self._jobs, self._pools, self._waiting, self._disruptions)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
         for holder in (*folds, self._hosts, self._maintenance):
             for kind, fold in holder.folds.items():
@@ -248,7 +246,6 @@ class Projector:
         for machine, epoch, number, hash_, position, inputs in connection.execute(select(tables.chains)):
             self._chains[machine] = Chain(epoch, number, hash_, position, msgspec.json.decode(inputs))
         self._depths = {machine: Depths(machine, bool(chain.round)) for machine, chain in self._chains.items()}
-        self._slas.restore(connection)
         self._jobs.restore(connection)
         self._series.restore(connection)
         self._leaving.restore(connection)
