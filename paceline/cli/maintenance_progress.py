@@ -32,6 +32,8 @@ def wait_text(wait: "HostWait") -> str:
     runs, code = wait["runs"], wait["code"]
     if code == "RUNS_TO_ITS_END":
         return f"{wait['job_id']}: {runs} until {'it ends' if runs == 1 else 'they end'}"
+    if code in ("ASKED", "NOT_YET_EVALUATED"):
+        return f"{wait['job_id']}: {runs} asked for, no answer yet"
     if code == "LEAVES_LAST":
         return f"{wait['job_id']}: {runs} bound, {'leaves' if runs == 1 else 'leave'} last"
     numbers = ""

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 PLAN_S = 60.0
 """Seconds that a dry run may take longer than another answer."""
 ONE_BY_ONE_MAX = 20
-"""More hosts are followed by the list of those that aren't UP, which doesn't say what runs wait for."""
-STAGES = "DRAINING,DRAINING_BATCH,FORCING,DRAINED"
+"""More hosts are followed by the list of those that aren't UP, which doesn't say what runs wait for; so many of
+them are asked about that too."""
+DRAINS = ("DRAINING", "DRAINING_BATCH", "FORCING")
+STAGES = ",".join((*DRAINS, "DRAINED"))
 MaintenanceAction = Literal["pauses", "resumptions", "aborts"]
 
 
@@ -92,7 +94,8 @@ class MaintenanceRequests(Requests):
         )
 
     def follow_hosts(self, host_ids: Sequence[str], timeout: float | None = None) -> "Iterator[dict[str, Host]]":
-        """Hosts as they are, again and again while they are waited for; it ends after `timeout` seconds. A cell that is
+        """Hosts as they are, again and again while they are waited for; it ends after `timeout` seconds. Of many hosts
+        those that have been draining longest come with what each of their runs waits for. A cell that is
         away is waited for, by default for a minute; then it raises `Unreachable`: the drain goes on.
         """
 
@@ -101,6 +104,7 @@ class MaintenanceRequests(Requests):
             if len(host_ids) > ONE_BY_ONE_MAX:
                 query = {"state": STAGES, "page_size": PAGES_MAX}
                 hosts = {host["host_id"]: host for host in self._all("/v1/hosts", "hosts", query)}
+                hosts |= {host_id: self._host(host_id) for host_id in _oldest_drains(hosts, host_ids)}
             return {host_id: hosts.get(host_id) or self._host(host_id) for host_id in host_ids}
 
         return self._again("the drain goes on", ask, timeout)
@@ -183,6 +187,16 @@ class MaintenanceRequests(Requests):
         """Removes a window; hosts that drain for it are taken back."""
         query = {"reason": reason} if reason else {}
         return cast(Answer, self._write("DELETE", path_of("maintenance-windows", window_id), None, wait, query))
+
+
+def _oldest_drains(hosts: "Mapping[str, Host]", host_ids: Sequence[str]) -> list[str]:
+    """The hosts that have been draining longest, as many as are asked about one by one."""
+    drains = [
+        (of["begun_at"] or "", host_id)
+        for host_id in host_ids
+        if host_id in hosts and (of := hosts[host_id]["maintenance"]) and of["stage"] in DRAINS
+    ]
+    return [host_id for _, host_id in sorted(drains)[:ONE_BY_ONE_MAX]]
 
 
 def _of_hosts(noun: str, host_ids: Sequence[str], attribute: str, values: Sequence[str]) -> tuple[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from events.records.placement import HostMaintenanceChanged, HostsAnswered
 from processors.placement.drain_cost import cheapest, drain_costs
 from processors.placement.hosts import Hosts
 from processors.placement.runs import Runs
-from processors.placement.stages import CAMPAIGN, OPERATOR, STEPS, Goal, StageRow, Stages, changed
+from processors.placement.stages import CAMPAIGN, NO_FORCE, OPERATOR, STEPS, Goal, StageRow, Stages, changed
 from processors.placement.states import ABSENT, DRAINS
 from processors.state.arena import locate
 from processors.state.causes import CurrentInput, host_fact, recorded
@@ -29,7 +29,6 @@ from processors.state.cell_settings import CellSettings
 from processors.state.deadlines import earliest
 from processors.state.table import Table, struct_table
 
-NO_FORCE = "The cell doesn't let operators end runs by force: `paceline cell set drain_force=on` permits it."
 MAINTENANCE = (RunCause.DRAIN, RunCause.EVICT)
 """Causes of the end of runs that leave their host for its maintenance."""
 BATCH, ESCALATE = ("wait", "move"), ("wait", "preempt", "force")
@@ -64,11 +63,11 @@ class HostsAskRow(msgspec.Struct, array_like=True):
     def fault(self) -> str:
         """The sentence that refuses it; empty: there is nothing wrong with it."""
         if not self.host_ids:
-            return "It names no host."
+            return "The request names no host."
         if self.batch not in BATCH or self.escalate not in ESCALATE:
-            return f"`batch` is one of {', '.join(BATCH)}, `escalate` one of {', '.join(ESCALATE)}."
+            return f"`batch` must be one of {', '.join(BATCH)}, `escalate` {', '.join(ESCALATE)}."
         if min(self.most, self.deadline_ms, self.force_after_ms) < 0:
-            return "Times and numbers of hosts aren't below 0."
+            return "Times and numbers of hosts must be 0 or more."
         return ""
 
 
@@ -281,7 +280,7 @@ def _sentence(refused: Mapping[str, Code], hosts: int) -> tuple[Code, str]:
     names = ", ".join(host_ids[:3]) + (f" and {len(host_ids) - 3} more" if len(host_ids) > 3 else "")
     why = {
         Code.NOT_FOUND: f"This cell knows no host {names}",
-        Code.HOST_IN_CAMPAIGN: f"A maintenance campaign has {names}: only `paceline host resume` is taken",
-        Code.HOST_DRAINING: f"{names} drains or is drained: `paceline host resume` ends that",
+        Code.HOST_IN_CAMPAIGN: f"A maintenance campaign has {names}: `paceline host resume` is the only command for it",
+        Code.HOST_DRAINING: f"A drain has {names}: `paceline host resume` ends drain and cordon",
     }[code]
     return code, f"{why}; nothing was changed on any of the {hosts} hosts." if hosts > 1 else f"{why}."

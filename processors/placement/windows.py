@@ -21,7 +21,7 @@ from events.records.placement import HostMaintenanceChanged, HostsAnswered, Main
 from events.schedules import next_opening, schedule_fault
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
-from processors.placement.stages import WINDOW, Goal, Stages, changed
+from processors.placement.stages import NO_FORCE, WINDOW, Goal, Stages, changed
 from processors.state.causes import CauseRow, CurrentInput, host_fact
 from processors.state.cell_settings import CellSettings
 from processors.state.deadlines import Deadlines, earliest
@@ -236,7 +236,7 @@ class Windows:
         if fault := _fault(window):
             return Code.INVALID_SPEC, fault, []
         if window.escalate == "force" and not self._settings.now.drain_force:
-            sentence = "The cell doesn't allow force: `paceline cell set drain_force=on`."
+            sentence = NO_FORCE
             return Code.FORCE_NOT_ALLOWED, sentence, []
         if before is None and len(self.table) >= WINDOWS_MAX:
             return Code.INVALID_SPEC, f"The cell has {WINDOWS_MAX} windows, which is the most.", []

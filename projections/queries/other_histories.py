@@ -110,12 +110,21 @@ def _written(field: str, part: str, value: Any, kinds: Kinds) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _asked(fact: JobEntry) -> str:
+    """The request of an operator that a fact about a host is."""
+    if isinstance(fact.said, bytes) and getattr(decode(fact.said), "cordon_only", False):
+        return "end of the cordon"
+    return _ASKED.get(fact.event, "command")
+
+
 def _of_host(connection: Connection, name: str, entry: JobEntry, event: Event, kinds: Kinds) -> str:
     """A sentence about a record; of an offer what differs from the one before, of an answer what was asked."""
     if isinstance(event, HostAnswered | HostsAnswered):
         facts = (each for each in newest_first(connection, name, entry[:5]) if each.topic == RANK[HOSTS.name])
-        request = next((each.event for each in facts if each.offset == event.hosts_offset), "")
-        return f"{_ASKED.get(request, 'command')} refused, {event.code}{': ' if event.message else ''}{event.message}"
+        fact = next((each for each in facts if each.offset == event.hosts_offset), None)
+        return (
+            f"{_asked(fact) if fact else 'command'} refused, {event.code}{': ' if event.message else ''}{event.message}"
+        )
     if not isinstance(event, HostOffered):
         return text_of(line_of(event, kinds)).partition(" ")[2]
     earlier = (each for each in newest_first(connection, name, entry[:5]) if each.event == entry.event)

@@ -22,7 +22,7 @@ def sla_warnings(connection: Connection, event: JobSubmitted) -> Iterator[str]:
     if never_allows(most, policy, instances):
         bound = strictest(most, policy, instances) if not allowed else "max_disruptions_per_hour is 0"
         yield (
-            f"the SLA never lets an instance go: {bound}; drains wait for it, relax it or say `replace: before` "
+            f"the SLA never lets an instance go: {bound}. Drains wait until you relax it or set `replace: before` "
             f"({Code.SLA_NEVER_ALLOWS})"
         )
     elif gang > allowed and not replaces_first(policy):

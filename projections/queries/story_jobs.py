@@ -179,7 +179,8 @@ def _deferred(detail: Detail) -> list[Part]:
     if "unavailable" in detail:
         group = f" in group {detail['group']}" if "group" in detail else ""
         numbers = f" ({detail['unavailable']} unavailable{group}, {detail['max_unavailable']} may be)"
-    return [f"{plural(detail['tasks'], 'run')} stay for now{_coded(detail)}{numbers}"]
+    stays = "stays" if detail["tasks"] == 1 else "stay"
+    return [f"{plural(detail['tasks'], 'run')} {stays} for now{_coded(detail)}{numbers}"]
 
 
 def _instances(detail: Detail) -> list[Part]:

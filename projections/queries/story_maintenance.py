@@ -24,9 +24,9 @@ def _hosts(event: Any, text: str) -> list[Part]:
 
 
 def _drain(event: Any, _: Kinds) -> list[Part]:
-    text = "to be drained"
+    text = "drain requested"
     if 0 < event.most < len(event.host_ids):
-        text += f", {event.most} of {len(event.host_ids)}"
+        text += f" for {event.most} of {len(event.host_ids)}"
     if event.force:
         text += " by force at once"
     elif event.deadline_ms:
@@ -35,7 +35,9 @@ def _drain(event: Any, _: Kinds) -> list[Part]:
 
 
 def _resume(event: Any, _: Kinds) -> list[Part]:
-    return _hosts(event, f"{'to be uncordoned' if event.cordon_only else 'to be taken back'}{_because(event)}")
+    return _hosts(
+        event, f"{'end of the cordon requested' if event.cordon_only else 'resumption requested'}{_because(event)}"
+    )
 
 
 def _stages(event: Any, _: Kinds) -> list[Part]:
@@ -101,7 +103,7 @@ def _group(event: Any) -> str:
 
 SENTENCES: dict[str, _Say] = {
     "HostsDrainRequested": _drain,
-    "HostsCordonRequested": lambda event, _: _hosts(event, f"to be cordoned{_because(event)}"),
+    "HostsCordonRequested": lambda event, _: _hosts(event, f"cordon requested{_because(event)}"),
     "HostsResumeRequested": _resume,
     "HostMaintenanceChanged": _stages,
     "HostsAnswered": _answered,
@@ -112,12 +114,12 @@ SENTENCES: dict[str, _Say] = {
     "MaintenanceChanged": _campaign,
     "MaintenanceWindowSet": _window_set,
     "MaintenanceWindowRemoved": lambda event, _: [
-        f"maintenance window {event.window_id} to be removed{_because(event)}"
+        f"removal of maintenance window {event.window_id} requested{_because(event)}"
     ],
     "MaintenanceWindowChanged": _window,
     "HostHealthReported": _health,
     "SlaGroupDefined": lambda event, _: [
-        f"SLA group {event.group} {'to be removed' if event.remove else f'defined: {_group(event)}'}{_because(event)}"
+        f"SLA group {event.group}{' to be removed' if event.remove else f' defined: {_group(event)}'}{_because(event)}"
     ],
     "SlaGroupSet": lambda event, _: [
         f"SLA group {event.group} {'removed' if event.removed else f'set: {_group(event)}'}"

@@ -16,6 +16,7 @@ PAGES = (
     "docs/http.md",
     "docs/python.md",
     "docs/sla.md",
+    "docs/maintenance.md",
 )
 
 

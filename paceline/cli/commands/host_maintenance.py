@@ -148,10 +148,10 @@ def _confirm_force(effects: "DrainEffects", yes: bool) -> None:
     if yes:
         return
     runs = sum(each["runs"] for each in effects["hosts"])
-    text = f"{plural(runs, 'run')} on {plural(len(effects['hosts']), 'host')} would be ended whatever SLAs say"
+    text = f"{plural(runs, 'run')} on {plural(len(effects['hosts']), 'host')} would be ended, whatever SLAs say"
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{text}: say so with --yes")
-    click.confirm(f"{text}. Go on?", abort=True, err=True)
+        raise click.UsageError(f"{text}: confirm with --yes")
+    click.confirm(f"{text}. Continue?", abort=True, err=True)
 
 
 def print_effects(effects: "DrainEffects") -> None:
@@ -190,11 +190,11 @@ def print_effects(effects: "DrainEffects") -> None:
 
 def _print_answer(answer: "HostsAnswer", host_ids: Sequence[str], one: str, many: str) -> None:
     if "code" not in answer:
-        say("the command is written and not decided yet: look with `paceline host list`")
+        say("the request is recorded and not decided yet; look with: paceline host list")
         return
     names = ", ".join(host_ids[:SHOWN_MAX]) + (f" and {len(host_ids) - SHOWN_MAX} more" * (len(host_ids) > SHOWN_MAX))
     done = one if len(host_ids) == 1 else many
-    again = ": that was so already" if answer["code"] == "REPEATED" else ""
+    again = " already" if answer["code"] == "REPEATED" else ""
     say(f"host{'s' * (len(host_ids) > 1)} {names} {done}{again}")
     for each in answer.get("notes", ()):
         note(each)
@@ -231,8 +231,8 @@ uncordon = _command(
     "uncordon",
     "End the cordon of hosts.\n\nRefused where one drains or is drained: `paceline host resume` ends that.",
     "uncordon_hosts",
-    "takes new tasks again",
-    "take new tasks again",
+    "takes new tasks",
+    "take new tasks",
     "paceline host uncordon worker-7",
 )
 resume = _command(
@@ -283,11 +283,9 @@ def explained(host: "Host", zone: str = "") -> list[str]:
 
 def maintenance_lines(maintenance: "HostMaintenance", zone: str = "") -> list[str]:
     """The maintenance of a host in sentences: whose it is, its deadlines, and what each task that is left waits for."""
-    of = " ".join(filter(None, (maintenance["by"], maintenance["source"])))
     reason = f": {maintenance['reason']}" if maintenance["reason"] else ""
-    who = f" by {maintenance['actor']['name']}" if maintenance["actor"] else ""
     begun = maintenance["begun_at"] or maintenance["since"]
-    lines = [f"{maintenance['stage']} of {of or 'nobody'}{who}, {when(begun, zone)}{reason}"]
+    lines = [f"{maintenance['stage']} by {_by(maintenance)}, {when(begun, zone)}{reason}"]
     for time, text in (
         (maintenance["preempt_at"], "preemptible batch tasks leave"),
         (maintenance["force_at"], "all that is left is ended"),
@@ -299,3 +297,11 @@ def maintenance_lines(maintenance: "HostMaintenance", zone: str = "") -> list[st
         for wait in maintenance.get("waits", ())
     ]
     return lines
+
+
+def _by(maintenance: "HostMaintenance") -> str:
+    """The one whose maintenance it is: `operator anna`, `campaign kernel of anna`."""
+    kind, name = maintenance["by"] or "operator", maintenance["actor"]["name"] if maintenance["actor"] else ""
+    if kind == "operator":
+        return f"operator {name}" if name else "an operator"
+    return " ".join(filter(None, (kind, maintenance["source"], name and f"of {name}")))

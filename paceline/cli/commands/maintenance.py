@@ -72,10 +72,10 @@ def start(client: "Client", file: str, reason: str, dry_run: bool, wait: bool, t
 
     def told() -> None:
         hosts = len(answer.get("host_ids") or effects["hosts"])
-        again = ", which was started before" if answer.get("code") == "REPEATED" else ""
+        again = " before" if answer.get("code") == "REPEATED" else ""
         say(
-            f"maintenance {maintenance_id} of {plural(hosts, 'host')}{again}; "
-            f"look with: paceline maintenance status {maintenance_id}"
+            f"maintenance {maintenance_id} started{again} with {plural(hosts, 'host')}; "
+            f"follow with: paceline maintenance status {maintenance_id}"
         )
         for each in answer.get("notes", ()):
             note(each)
@@ -137,7 +137,7 @@ def _print(body: "Maintenance", zone: str) -> None:
     if body.get("bound"):
         pairs.append(("bound", body.get("bound")))
     if body.get("estimated_at"):
-        pairs.append(("over, as it goes", timed(str(body.get("estimated_at")), zone)))
+        pairs.append(("estimated end", timed(str(body.get("estimated_at")), zone)))
     facts(pairs)
     if body.get("at_work"):
         say()

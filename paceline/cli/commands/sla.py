@@ -131,7 +131,7 @@ def set_(
     Jobs may name a group before it is set: until then they have their own budgets alone.
     """
     if max_unavailable is None and min_available is None:
-        raise click.UsageError("say --max-unavailable or --min-available, or both")
+        raise click.UsageError("give --max-unavailable, --min-available or both")
     bounds = _part(max_unavailable, "--max-unavailable"), _part(min_available, "--min-available")
     answer = client.set_sla_group(name, *bounds, reason=reason, wait=DECIDED_S)
     show(form, answer, [name], lambda: say(answer.get("message") or "the request is recorded"))
@@ -167,7 +167,9 @@ def _part(value: str | None, option: str) -> int | str | None:
         return None if value is None else int(value)
     if value.endswith("%") and value[:-1].isdecimal():
         return value
-    raise click.BadParameter(f"{value!r} is no number of instances, and no percentage such as 25%", param_hint=option)
+    raise click.BadParameter(
+        f"{value!r} is neither a number of instances nor a percentage such as 25%", param_hint=option
+    )
 
 
 def _print(state: "SlaState") -> None:

@@ -8,7 +8,7 @@ from events.records.placement import HostMaintenanceChanged, HostsAnswered
 from processors.placement.campaigns.rows import CampaignAskRow, State
 from processors.placement.campaigns.table import CampaignTable
 from processors.placement.hosts import Hosts
-from processors.placement.stages import CAMPAIGN, Goal, Stages, changed
+from processors.placement.stages import CAMPAIGN, NO_FORCE, Goal, Stages, changed
 from processors.placement.windows import Windows
 from processors.state.causes import host_fact
 from processors.state.cell_settings import CellSettings
@@ -55,11 +55,10 @@ class Answers:
         if before is not None:
             if before.command_id == ask.command_id:
                 return [_answer(ask, offset, Code.REPEATED, f"The campaign {name} was started by this command.")]
-            message = f"A campaign {name} is there already, which is {before.state}: give this one another id."
+            message = f"A campaign {name} exists already and is {before.state}: choose another id."
             return [_answer(ask, offset, Code.WRONG_STATE, message)]
         if ask.plan.drain.escalate == "force" and not self._settings.now.drain_force:
-            message = "The cell doesn't allow force: `paceline cell set drain_force=on`."
-            return [_answer(ask, offset, Code.FORCE_NOT_ALLOWED, message)]
+            return [_answer(ask, offset, Code.FORCE_NOT_ALLOWED, NO_FORCE)]
         if ask.plan.window_id and ask.plan.window_id not in self._windows.table:
             return [_answer(ask, offset, Code.NOT_FOUND, f"There is no window {ask.plan.window_id}.")]
         refused = {host_id: code for host_id in ask.host_ids if (code := self._refusal(host_id)) is not None}
@@ -93,7 +92,7 @@ class Answers:
         if row.state in already:
             return [_answer(ask, offset, Code.REPEATED, f"The campaign is {row.state} already.")]
         if row.state not in states:
-            message = f"The campaign is {row.state}: `{ask.action}` is for one that is {' or '.join(states)}."
+            message = f"The campaign is {row.state}; `{ask.action}` needs one that is {' or '.join(states)}."
             return [_answer(ask, offset, Code.WRONG_STATE, message)]
         change = self._rows.said(ask.maintenance_id, to, Code.ASKED, host_fact(offset))
         return [change, _answer(ask, offset, Code.DONE, "")]

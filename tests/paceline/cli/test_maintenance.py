@@ -100,7 +100,7 @@ def test_what_makes_no_sense_is_invalid_usage(cli, cell, words):
 def test_force_needs_a_yes_and_the_jobs_of_others_a_reason(cli, cell):
     drains(cell)
     code, _, err = cli("host", "drain", "h17", "--force-now")
-    assert (code, "4 runs on 1 host would be ended whatever SLAs say: say so with --yes" in err) == (2, True)
+    assert (code, "4 runs on 1 host would be ended, whatever SLAs say: confirm with --yes" in err) == (2, True)
     cell.answer("POST", "/v1/hosts/h2/drains?dry_run", {**EFFECTS, "jobs": [{**JOB, "owner": "somebody-else"}]})
     code, _, err = cli("host", "drain", "h2")
     assert (code, "job web belongs to somebody-else: say why with --reason" in err) == (2, True)
@@ -132,6 +132,41 @@ def test_waiting_for_a_drain_prints_a_line_for_each_change(cli, cell):
         "host h17 DRAINING: 1 run left",
         "host h17 DRAINED",
     ]
+
+
+def test_a_run_that_sla_has_not_judged_yet_is_told_in_words(cli, cell):
+    drains(cell)
+    waits = [wait_of("web", "NOT_YET_EVALUATED", 2), wait_of("db", "ASKED", 1)]
+    for stage in (host("DRAINING", runs_left=3, waits=waits), host("DRAINED")):
+        cell.answer("GET", "/v1/hosts/h17", stage)
+    _, _, err = cli("host", "drain", "h17", "--wait")
+    assert err.splitlines()[0] == (
+        "host h17 DRAINING: 3 runs left; web: 2 asked for, no answer yet; db: 1 asked for, no answer yet"
+    )
+
+
+def test_of_many_hosts_those_that_drain_longest_come_with_what_holds_them_up(cli, cell, monkeypatch):
+    monkeypatch.setattr("paceline.client.maintenance.ONE_BY_ONE_MAX", 1)
+    ids = ["h1", "h2", "h3"]
+    begun = {"h1": "2026-08-21T10:44:02.000Z", "h2": "2026-08-21T10:44:01.000Z", "h3": "2026-08-21T10:44:00.000Z"}
+
+    def listed(*stages):
+        rows = zip(ids, stages, strict=True)
+        return {
+            "hosts": [{**host(stage, begun_at=begun[of]), "host_id": of} for of, stage in rows],
+            "next_page_token": "",
+        }
+
+    cell.answer("POST", "/v1/host-drains?dry_run", {**EFFECTS, "hosts": [{**EFFECTS["hosts"][0], "host_id": "h1"}]})
+    cell.answer("POST", "/v1/host-drains", {**DONE, "host_ids": ids})
+    for stages in (("DRAINING", "DRAINING", "DRAINED"), ("DRAINED", "DRAINED", "DRAINED")):
+        cell.answer("GET", "/v1/hosts", listed(*stages))
+    waits = [wait_of("web", "SLA_BUDGET_SPENT", 2, unavailable=1, allowed=1)]
+    cell.answer("GET", "/v1/hosts/h2", {**host("DRAINING", waits=waits, begun_at=begun["h2"]), "host_id": "h2"})
+    code, _, err = cli("host", "drain", *ids, "--wait", "--reason", "r")
+    assert code == 0, err
+    told = "host h2 DRAINING: 14 runs left; web: 2 wait SLA_BUDGET_SPENT (1 of 20 unavailable, 1 may be)"
+    assert err.splitlines()[:2] == ["host h1 DRAINING: 14 runs left", told]
 
 
 def test_a_host_that_is_taken_back_meanwhile_ends_the_wait_with_1(cli, cell):
@@ -184,7 +219,7 @@ def test_waiting_goes_on_through_a_restart_of_the_api_and_ends_with_6_after_long
     ("verb", "noun", "line"),
     [
         ("cordon", "cordons", "host h17 is cordoned"),
-        ("uncordon", "uncordons", "host h17 takes new tasks again"),
+        ("uncordon", "uncordons", "host h17 takes new tasks"),
         ("resume", "resumptions", "host h17 is taken back"),
     ],
 )
@@ -199,14 +234,14 @@ def test_hosts_are_cordoned_and_taken_back(cli, cell, verb, noun, line):
 
 def test_explain_names_what_holds_a_drain_up(cli, cell):
     wait = wait_of("web", "SLA_BUDGET_SPENT", 2, unavailable=1, allowed=1)
-    cell.answer("GET", "/v1/hosts/h17", host("DRAINING", waits=[{**wait, "message": "2 tasks shall leave"}]))
+    cell.answer("GET", "/v1/hosts/h17", host("DRAINING", waits=[{**wait, "message": "2 tasks are to leave"}]))
     code, out, _ = cli("host", "explain", "h17", "--utc")
     assert (code, out.splitlines()) == (
         0,
         [
             "host h17 DRAINING: 14 runs left",
-            "  DRAINING of operator, 2026-08-21T10:44:00Z: disk",
-            "  web: 2 tasks shall leave (SLA_BUDGET_SPENT), 2026-08-21T10:44:00Z",
+            "  DRAINING by an operator, 2026-08-21T10:44:00Z: disk",
+            "  web: 2 tasks are to leave (SLA_BUDGET_SPENT), 2026-08-21T10:44:00Z",
         ],
     )
 
@@ -234,7 +269,10 @@ def test_a_campaign_is_started_by_its_file_and_waited_for(cli, cell, tmp_path):
                 "state": "UP", "runs_left": 1, "waits": [wait_of("nightly", "RUNS_TO_ITS_END", 1)]}]  # fmt: skip
     file = started(cell, tmp_path, {"at_work": at_work}, {"state": "DONE", "code": "OVER", "steps": {"DONE": 2}})
     code, out, err = cli("maintenance", "start", file, "--wait")
-    assert (code, out) == (0, "maintenance kernel of 2 hosts; look with: paceline maintenance status kernel\n")
+    assert (code, out) == (
+        0,
+        "maintenance kernel started with 2 hosts; follow with: paceline maintenance status kernel\n",
+    )
     assert err.splitlines() == [
         "maintenance kernel RUNNING: 1 draining, 1 pending",
         "host h1 DRAIN DRAINING: nightly: 1 until it ends",

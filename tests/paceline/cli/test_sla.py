@@ -17,7 +17,7 @@ STATE = {
     "waits": [
         {
             "code": "SLA_BUDGET_SPENT",
-            "message": "1 task shall leave, but the SLA of the job allows no more unavailable instances now",
+            "message": "1 task is to leave, but the SLA of the job allows no more unavailable instances now",
             "tasks": 1,
             "cause": "DRAIN",
             "since": None,
@@ -108,8 +108,8 @@ def test_a_group_is_set_and_removed(cli, cell):
     assert cli("sla", "group", "set", "shop", "--max-unavailable", "25%", "--reason", "x")[1] == "SLA group shop: so\n"
     assert cli("sla", "group", "remove", "shop", "--reason", "x")[:2] == (0, "SLA group shop: so\n")
     code, _, err = cli("sla", "group", "set", "shop", "--reason", "x")
-    assert (code, "say --max-unavailable or --min-available" in err) == (2, True)
+    assert (code, "give --max-unavailable, --min-available" in err) == (2, True)
     code, _, err = cli("sla", "group", "set", "shop", "--max-unavailable", "some", "--reason", "x")
-    assert (code, "'some' is no number of instances" in err) == (2, True)
+    assert (code, "'some' is neither a number of instances" in err) == (2, True)
     cell.answer("GET", "/v1/sla-groups", {"groups": [GROUP]})
     assert words(cli("sla", "group", "list")[1])[1] == ["shop", "4", "-", "2", "12", "2", "4"]

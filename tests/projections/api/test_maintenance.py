@@ -138,7 +138,7 @@ def test_a_host_that_drains_says_what_each_run_waits_for(api):
         "2023-11-15T00:23:20.000Z",
     )
     waits = [(each["job_id"], each["code"], each["runs"], each["message"]) for each in body["waits"]]
-    spent = "2 tasks shall leave, but the SLA of the job allows no more unavailable instances now"
+    spent = "2 tasks are to leave, but the SLA of the job allows no more unavailable instances now"
     assert waits == [
         ("web", "SLA_BUDGET_SPENT", 2, f"{spent} (1 of 3 unavailable, 1 may be)"),
         ("nightly", "RUNS_TO_ITS_END", 1, "1 task until it ends"),
@@ -307,11 +307,11 @@ def test_the_history_of_a_host_has_its_drains_and_what_was_refused(api, tmp_path
     events = api.get("/v1/hosts/h1/history")["events"]
     texts = [each["text"] for each in events if each["event"] not in ("HostConnected", "HostOffered")]
     assert texts == [
-        "to be drained with a deadline after 2h, then wait: disk",
+        "drain requested with a deadline after 2h, then wait: disk",
         "DRAINING: ASKED (operator)",
         "DRAINED: EMPTY (operator)",
-        "to be uncordoned",
-        "resumption refused, HOST_DRAINING: m",
+        "end of the cordon requested",
+        "end of the cordon refused, HOST_DRAINING: m",
     ]
     assert len(api.get("/v1/hosts/h2/history")["events"]) == 5
     (tmp_path / "again").mkdir()

@@ -117,7 +117,7 @@ def test_what_waits_is_told_by_code_with_its_numbers(api):
     assert wait["message"].endswith("(1 of 4 unavailable, 1 may be)")
     [reason] = api.get("/v1/jobs/web/explanation")["reasons"]
     assert (reason["code"], reason["machine"]) == ("SLA_BUDGET_SPENT", "sla")
-    assert reason["message"].startswith("1 task shall leave for a drain, but the SLA of the job allows no more")
+    assert reason["message"].startswith("1 task is to leave for a drain, but the SLA of the job allows no more")
     assert reason["message"].endswith("(1 of 4 unavailable, 1 may be); it goes on when instances are available again")
     kinds = {each["event"]: each["detail"] for each in api.get("/v1/jobs/web/history")["events"]}
     assert kinds["DisruptionAsked"]["why"] == {"DRAIN": 2}
