@@ -143,10 +143,11 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.UPDATE: (_tie(DisruptionAllowed), AIMED),
     RunCause.REMOVE: (UNMATCHED,),
     RunCause.DRAIN: (_tie(DisruptionAllowed),),
+    RunCause.EVICT: (_tie(DisruptionDeferred, DisruptionAsked),),
     RunCause.REBALANCE: (_tie(DisruptionAllowed),),
     RunCause.REVOKED: (_tie(RevocationAsked), ENDED),
 }
-"""The same of a RunsStopping, by its column `why`."""
+"""The same of a RunsStopping, by its column `why`. What is forced is tied to what its drain had asked for the run."""
 LEADING: frozenset[type[Event]] = frozenset(
     kind for ties in (*TIES.values(), *STOPPED_BY.values(), (ENDED, STOPPING)) for tie in ties for kind in tie.kinds
 )

@@ -2,7 +2,10 @@
 answered DONE shows.
 """
 
+from collections.abc import Iterable
+
 import msgspec
+from sqlalchemy import Connection
 
 from events.cell_settings import DEFAULTS, Settings, change_of, changed
 from events.codec import decode
@@ -12,12 +15,13 @@ from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswe
 from events.records.placement import CapacityChanged
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import in_order
-from events.topics import POOLS
+from events.topics import POOLS, rounds_of
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.reasons import per_job
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import CAPACITY_META, SETTINGS_META, MetaRow, PoolFactRow, PoolRow, to_json
+from projections.views.unread import Unread
 
 
 class PoolFold:
@@ -25,6 +29,10 @@ class PoolFold:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._unread = Unread(cache.unread, "pools", rounds_of("lifecycle"))
+        """The jobs that lifecycle has forgotten and entitlement hasn't, each with its pool."""
+        self._pools_of: dict[str, list[str]] = {}
+        """The pools of these by job: that of the submission that entitlement knows, and those of newer ones."""
         self.folds: Folds = {
             PoolAnswered: self._answered,
             EntitlementsSet: self._set,
@@ -32,6 +40,30 @@ class PoolFold:
             PreemptionsOrdered: self._preempted,
             CapacityChanged: self._capacity,
         }
+
+    def restore(self, connection: Connection) -> None:
+        """Finds again what entitlement hasn't read."""
+        self._unread.restore(connection)
+        for job_id, pool in self._unread.items():
+            self._pools_of.setdefault(job_id, []).append(pool)
+
+    def flush(self) -> None:
+        """Writes what isn't read yet."""
+        self._unread.flush()
+
+    def forgotten(self, moment: RecordContext, jobs: Iterable[tuple[str, str]]) -> None:
+        """Lifecycle has forgotten jobs, each with its pool; entitlement may admit their tasks until it reads that."""
+        for job_id, pool in jobs:
+            self._unread.add(moment.offset, job_id, pool)
+            self._pools_of.setdefault(job_id, []).append(pool)
+
+    def covered(self, position: int) -> None:
+        """Entitlement has read what lifecycle said before a position."""
+        for job_id, _ in self._unread.read(position):
+            pools = self._pools_of[job_id]
+            del pools[0]
+            if not pools:
+                del self._pools_of[job_id]
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of pools."""
@@ -53,8 +85,10 @@ class PoolFold:
     def _admitted(self, moment: RecordContext, event: GangsAdmitted) -> None:
         self._cache.jobs.load(event.job_ids)
         for job_id, tasks in per_job(event, event.count_array):
-            job = self._cache.jobs.get(job_id)
-            if job is not None and (row := self._cache.pools.change(job.pool)) is not None:
+            pool = next(iter(self._pools_of.get(job_id, ())), None)
+            if pool is None and (job := self._cache.jobs.get(job_id)) is not None:
+                pool = job.pool
+            if pool is not None and (row := self._cache.pools.change(pool)) is not None:
                 row.admitted += tasks
 
     def _answered(self, moment: RecordContext, event: PoolAnswered) -> None:

@@ -249,6 +249,7 @@ class Projector:
         self._jobs.restore(connection)
         self._series.restore(connection)
         self._leaving.restore(connection)
+        self._pools.restore(connection)
         self._disruptions.restore(connection)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
         self._positions = positions
@@ -276,6 +277,7 @@ class Projector:
             self._note_standing()
             self._series.flush()
             self._leaving.flush()
+            self._pools.flush()
             self._cache.flush()
         self._transaction.commit()
         self._positions, self._written_ms = {**self._inbox.positions}, self._clock.monotonic_ms()
@@ -351,6 +353,8 @@ class Projector:
         covered = self._chains["lifecycle"].inputs
         if machine == "lifecycle":
             self._usage.reported(round_.now, self._leaving.covered(covered.get(TASKS.name, 0)))
+        if machine == "entitlement":
+            self._pools.covered(self._chains[machine].inputs.get(rounds_of("lifecycle"), 0))
         seen_position = next((each.position for each in round_.seen if each.topic == rounds_of("lifecycle")), 0)
         first = RecordContext(
             record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=seen_position
@@ -367,7 +371,7 @@ class Projector:
             fold(moment, event)
 
     def _forgotten(self, moment: RecordContext, event: JobsForgotten) -> None:
-        self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
+        self._pools.forgotten(moment, self._leaving.forgotten(event, self._chains["lifecycle"].inputs))
 
     def _note_standing(self) -> None:
         for topic, position in self._inbox.positions.items():

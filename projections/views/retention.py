@@ -131,8 +131,10 @@ class JobRetention:
         row = self._connection.execute(_PAST_HOST, (job_id, instance, run)).fetchone()
         return row[0] if row else 0
 
-    def forgotten(self, event: JobsForgotten, covered: Mapping[str, int]) -> None:
-        """Lifecycle keeps nothing of these jobs any more; `covered`: what it had read."""
+    def forgotten(self, event: JobsForgotten, covered: Mapping[str, int]) -> list[tuple[str, str]]:
+        """Lifecycle keeps nothing of these jobs any more; `covered`: what it had read. Returns those that go, each with
+        its pool.
+        """
         digests = [event.digests[at : at + DIGEST_BYTES] for at in range(0, len(event.digests), DIGEST_BYTES)]
         digests += map(job_digest, event.job_ids)
         self._cache.jobs.flush()
@@ -140,6 +142,7 @@ class JobRetention:
         self._cache.jobs.load(job_ids)
         rows = [row for row in map(self._cache.jobs.get, job_ids) if row is not None and row.state in ENDED_JOBS]
         self._drop(rows, covered)
+        return [(row.job_id, row.pool) for row in rows]
 
     def sweep(self, moment: RecordContext, covered: Mapping[str, int]) -> None:
         """After a round of a machine: what it wrote too long ago goes."""

@@ -40,6 +40,10 @@ class Unread:
         last = self._items[-1] if self._items else (-1, 0, None)
         self._items.append((offset, last[1] + 1 if last[0] == offset else 0, item))
 
+    def items(self) -> list[Any]:
+        """The items, in order."""
+        return [item for _, _, item in self._items]
+
     def read(self, position: int) -> list[Any]:
         """The machine has read the topic up to a position: what is said before that."""
         items = []

@@ -6,8 +6,10 @@ import pytest
 
 from events.codes import Outcome
 from events.columns import pack_ints
+from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected
+from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
 from projections.views import projector, retention
 from projections.views.projector import Projector, rebuild
@@ -140,6 +142,21 @@ def test_what_a_machine_says_that_has_not_heard_of_the_new_job_is_not_said_of_it
     after = rows(cell, tmp_path)
     same = ("history", "explanations", "waiting", "holds", "task_blocks")
     assert [after[table] for table in same] == [before[table] for table in same]
+
+
+def test_what_is_admitted_counts_in_the_pool_of_a_job_that_is_forgotten_meanwhile(cell, tmp_path):
+    offset = cell.fact(PoolDefined(path="/p", command_id="c"))
+    cell.decide("entitlement", PoolAnswered(pools_offset=offset, path="/p", code="DONE", command_id="c"))
+    cell.accept("a", instances=3)
+    cell.decide("entitlement")
+    cell.slow = Unread()
+    for instance in range(2):
+        cell.changed("KILLED")
+        cell.forget("a")
+        cell.decide("entitlement", admitted("a", (instance,)))
+        [counts] = [(row[0], row[8]) for row in rows(cell, tmp_path)["pools"]]
+        assert counts == ("/p", instance + 1)
+        cell.accept("a", instances=3, pool="/other")
 
 
 def test_rejected_jobs_answers_and_rounds_leave_after_a_time(cell, tmp_path, monkeypatch):
