@@ -34,6 +34,7 @@ from paceline.simulate.checker.stages import Stages
 from paceline.simulate.checker.strategies import AdmittedStrategies, PlacedStrategies
 from paceline.simulate.checker.updates import Updates
 from paceline.simulate.checker.wanted import Wanted
+from paceline.simulate.checker.windows import Windows
 
 __all__ = ["Checker", "Violation"]
 
@@ -77,6 +78,7 @@ class Checker:
         self._avoided = Avoided(self._hosts, self._bound)
         self._stages = Stages(self._hosts, self._bound)
         self._campaigns = Campaigns(self._hosts)
+        self._windows = Windows(self._hosts, self._stages)
         self._folds: dict[str, tuple[Fold, ...]] = {
             "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound, Leaving()),
             "entitlement": (
@@ -96,6 +98,7 @@ class Checker:
                 self._avoided,
                 self._stages,
                 self._campaigns,
+                self._windows,
                 Shrunk(self._hosts, self._pools.units),
             ),
             "sla": (Budgets(),),
@@ -149,6 +152,7 @@ class Checker:
         self._avoided.at_rest(now_ms)
         self._stages.at_rest(now_ms)
         self._campaigns.at_rest(now_ms)
+        self._windows.at_rest(now_ms)
         self._rest.look()
 
     def settled(self) -> None:

@@ -10,7 +10,7 @@ from events.columns import ints, longs
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnswered
-from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded, MaintenanceWindowSet
 from events.records.lifecycle import GangsQueued, HostReconciled, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import TaskShape
 from events.records.placement import (
@@ -99,6 +99,8 @@ class Hosts:
         self._settings: dict[int, CellConfigured] = {}
         """Settings that have no answer yet, by offset."""
         self.revocations = Revocations(self.hosts, self.on, self.run_of, self._need_of)
+        self._windows = False
+        """Whether hosts have windows of maintenance."""
         self._licences: set[str] = set()
         """Resources that belong to the cell and to no host."""
         self._ended: dict[Task, int] = {}
@@ -197,9 +199,13 @@ class Hosts:
         return any(is_ruled(shape) for job in self._jobs.values() for shape in job.shapes)
 
     def is_ruled(self, job_id: str) -> bool:
-        """Whether tasks of a job look at those beside them, or others may look at its label."""
+        """Whether tasks of a job look at those beside them, others may look at its label, or windows of hosts may come
+        too soon for them.
+        """
         job = self._jobs.get(job_id)
-        return job is not None and (any(map(is_ruled, job.shapes)) or (bool(job.labels) and self.any_ruled()))
+        if job is None or (job.longest_ms and self._windows):
+            return job is not None
+        return any(map(is_ruled, job.shapes)) or (bool(job.labels) and self.any_ruled())
 
     def claimed(self) -> set[str]:
         """The hosts of tasks that want them for themselves."""
@@ -288,6 +294,8 @@ class Hosts:
         match event:
             case HostsLoaded():
                 self._loaded(event)
+            case MaintenanceWindowSet():
+                self._windows = True
             case JobAccepted():
                 self._jobs[event.job_id] = event
                 self._over.discard(event.job_id)

@@ -13,7 +13,6 @@ from events.records.placement import (
     HostMaintenanceChanged,
     HostRemoved,
     HostsAnswered,
-    MaintenanceWindowChanged,
     TasksPlaced,
 )
 from paceline.simulate.checker.bound import Bound
@@ -76,8 +75,6 @@ class Stages:
         self._may_force_ms: dict[str, int] = {}
         """From when on what operators and windows have said of hosts lets them be forced."""
         self._forcing_windows: set[str] = set()
-        self._closes_ms = 0
-        """When the last window closes that has opened."""
         self._automatic_ms: list[int] = []
         """When automation has begun to drain a host."""
 
@@ -103,8 +100,6 @@ class Stages:
     def at_rest(self, now: int) -> None:
         """Looks at a moment. Raises `Violation` where a drain isn't forced in time, or doesn't end."""
         for host_id, goal in self.goals.items():
-            if goal.by == "window" and 0 < self._closes_ms < now - SOON_MS:
-                raise Violation(f"at {now}, a window has {host_id}, and all have closed by {self._closes_ms}: {goal}")
             drains = goal.stage in DRAINS
             if drains and goal.stage != Stage.FORCING and 0 < goal.force_at * 1000 < now - SOON_MS:
                 raise Violation(f"at {now}, {host_id} isn't forced though its time was {goal.force_at}: {goal}")
@@ -146,8 +141,6 @@ class Stages:
             case HostRemoved():
                 self.goals.pop(event.host_id, None)
                 self._left.discard(event.host_id)
-            case MaintenanceWindowChanged() if event.state in ("LEADING", "OPEN"):
-                self._closes_ms = max(self._closes_ms, event.closes_ms)
             case TasksPlaced() if self.goals:
                 for task, run, host_id, _, _ in places_of(event):
                     self._place(task, run, host_id, round_)

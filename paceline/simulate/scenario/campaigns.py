@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import Field, model_validator
 
 from events.records.hosts import MaintenanceActionRequested, MaintenanceRequested
-from events.spec.maintenance import MaintenanceId, MaintenanceSpec
+from events.spec.maintenance import Hosts, MaintenanceId, MaintenanceSpec
 from events.spec.parts import at
 from paceline.simulate.scenario.parts import HostGroup, ScenarioPart
 
@@ -42,15 +42,15 @@ class Campaign(ScenarioPart):
     ) -> MaintenanceRequested | MaintenanceActionRequested:
         """The fact of the operator."""
         if self.start is not None:
-            return self.start.to_event(_host_ids(self.start, groups), command_id)
+            return self.start.to_event(host_ids(self.start.hosts, groups), command_id)
         action, name = next((act, str(getattr(self, act))) for act in ACTS if getattr(self, act) is not None)
         return MaintenanceActionRequested(maintenance_id=name, command_id=command_id, action=action)
 
 
-def _host_ids(spec: MaintenanceSpec, groups: Sequence[HostGroup]) -> list[str]:
-    """The hosts of a plan, in its order, or in that of the groups."""
-    if spec.hosts.attribute is not None:
-        attribute, values = spec.hosts.attribute, spec.hosts.values
+def host_ids(hosts: Hosts, groups: Sequence[HostGroup]) -> list[str]:
+    """The hosts that are named, in that order, or in that of the groups."""
+    if hosts.attribute is not None:
+        attribute, values = hosts.attribute, hosts.values
         return [host for group in groups if group.attributes.get(attribute) in values for host in group.names()]
     by_name = {group.name: group.names() for group in groups}
-    return [host for name in spec.hosts.ids or () for host in by_name.get(name, [name])]
+    return [host for name in hosts.ids or () for host in by_name.get(name, [name])]

@@ -18,6 +18,7 @@
     campaign ID hosts STEP OP N                 hosts of it that are in a step: campaign kernel hosts DONE == 6
     campaign ID taken OP N                      hosts that it has between DRAIN and CHECK
     campaign ID waits for CODE                  why it starts no host
+    window ID is STATE                          SET, LEADING, OPEN, or ABSENT
     pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT
     cell tasks STATE OP N                       tasks of all jobs
     cell preempted OP N
@@ -48,6 +49,7 @@ from paceline.simulate.scenario.assertions import (
 )
 from paceline.simulate.scenario.campaign_assertions import of_campaign
 from paceline.simulate.scenario.job_assertions import of_job
+from paceline.simulate.scenario.window_assertions import of_window
 from processors.placement.states import Phase
 
 PHASES = tuple(phase.name for phase in Phase)
@@ -149,4 +151,5 @@ def _events(text: str, words: list[str]) -> Assertion:
     return Assertion(text, evaluate)
 
 
-_KINDS = {"job": of_job, "host": _host, "pool": _pool, "campaign": of_campaign, "cell": _cell, "events": _events}
+_OF_MAINTENANCE = {"campaign": of_campaign, "window": of_window}
+_KINDS = {"job": of_job, "host": _host, "pool": _pool, **_OF_MAINTENANCE, "cell": _cell, "events": _events}

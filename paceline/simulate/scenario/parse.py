@@ -82,6 +82,9 @@ def _check_references(scenario: Scenario, document: Document, from_files: Sequen
         for name in event.campaign.names() if event.campaign is not None else ():
             if name not in hosts and name not in groups:
                 yield document.fault(f"/events/{index}/campaign", f"there is no host or group {name}")
+        for name in event.window.names() if event.window is not None else ():
+            if name not in hosts and name not in groups:
+                yield document.fault(f"/events/{index}/window", f"there is no host or group {name}")
         if event.submit is not None and "at" in event.submit.model_fields_set:
             yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
         if event.update is not None and "at" in event.update.model_fields_set:
@@ -180,6 +183,7 @@ def _check_names(scenario: Scenario, document: Document, jobs: set[str], hosts: 
     campaigns = {str(e.campaign.start.maintenance_id) for e in scenario.events if e.campaign and e.campaign.start}
     existing = {
         "campaign": campaigns,
+        "window": {str(e.window.set.window_id) for e in scenario.events if e.window and e.window.set},
         "job": jobs,
         "host": hosts,
         "host with": pairs,

@@ -27,6 +27,7 @@ def draw_maintenance(seed: int, acts: int, hosts: int = 8) -> Scenario:
     events = [event for service in services for event in _life(draw, service)]
     events += [*_lost_hosts(draw, hosts, end), *_lost_machines(draw, end), *_drains(draw, hosts, end)]
     events += _campaigns(random.Random(f"{seed}/campaigns"), hosts, end)
+    events += _windows(random.Random(f"{seed}/windows"), hosts, end)
     return Scenario.model_validate(
         {
             "name": f"maintenance-{seed}",
@@ -187,6 +188,32 @@ def _campaigns(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, 
         for _ in range(draw.randrange(3)):
             at += draw.randrange(1, 120_000)
             yield {"at": f"{at}ms", "campaign": {draw.choice(["pause", "resume", "resume", "abort"]): name}}
+
+
+def _windows(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, Any]]:
+    """Windows that open every few minutes, which may share hosts, are edited and removed; some are for campaigns."""
+    for number in range(draw.randrange(3)):
+        name, at = f"window-{number}", draw.randrange(end // 2)
+        window: dict[str, Any] = {
+            "window_id": name,
+            "hosts": {"ids": draw.sample(_host_ids(hosts), draw.randrange(1, hosts // 2 + 1))},
+            "schedule": f"{draw.choice(['*/4', '*/5', '1-59/7'])} * * * *",
+            "duration": draw.choice(["1m", "90s", "2m"]),
+            "escalate": draw.choice(["preempt", "force", "cordon"]),
+        }
+        if window["escalate"] != "cordon":
+            window["lead"] = draw.choice(["0s", "30s", "100s"])
+        yield {"at": f"{at}ms", "window": {"set": window}}
+        if draw.random() < 0.5:
+            plan = {"maintenance_id": f"in-{name}", "hosts": window["hosts"], "window": name}
+            work = {"kind": "time", "duration": "10s"}
+            yield {"at": f"{at + 1000}ms", "campaign": {"start": {**plan, "work": work, "stuck": "1m"}}}
+        if draw.random() < 0.5:
+            at += draw.randrange(1, 300_000)
+            edited = {"duration": "1m", "hosts": {"ids": draw.sample(_host_ids(hosts), 1)}}
+            yield {"at": f"{at}ms", "window": {"set": {**window, **draw.choice([edited, {"schedule": "*/6 * * * *"}])}}}
+        if draw.random() < 0.3:
+            yield {"at": f"{at + draw.randrange(1, 300_000)}ms", "window": {"remove": name}}
 
 
 def _lost_machines(draw: random.Random, end: int) -> Iterator[dict[str, Any]]:

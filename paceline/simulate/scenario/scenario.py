@@ -40,6 +40,7 @@ from paceline.simulate.scenario.parts import (
     ScenarioPart,
     ScenarioPool,
 )
+from paceline.simulate.scenario.windows import Window
 
 DAY_MS = 86_400_000
 PARTS = ("gateway", *MACHINES)
@@ -62,7 +63,7 @@ EVENTS = (
         "load",
         "offers",
     ),
-    *("drain", "cordon", "restore", "campaign"),
+    *("drain", "cordon", "restore", "campaign", "window"),
     *("lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
@@ -113,6 +114,7 @@ class TimedAction(ScenarioPart):
     campaign: Campaign | None = Field(
         default=None, description="An operator starts a campaign of maintenance, or acts on one."
     )
+    window: Window | None = Field(default=None, description="An operator sets a window of maintenance, or removes one.")
     restore: Host | None = Field(default=None, description="An operator ends drain and cordon.")
     condition: HostCheck | None = Field(
         default=None, description="A check of a host, or of all of a group, has a result."

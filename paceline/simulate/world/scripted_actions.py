@@ -31,7 +31,7 @@ from paceline.simulate.scenario.job_commands import (
 )
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import JobCommand, Scenario, TimedAction
-from paceline.simulate.world.cell import SimulatedCell
+from paceline.simulate.world.cell import START_MS, SimulatedCell
 from paceline.simulate.world.hosts import Hosts
 from paceline.simulate.world.run_again import request_to_run_again
 
@@ -116,6 +116,9 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(campaign=campaign) if campaign is not None:
             of_campaign = campaign.to_event(hosts.groups, command_id)
             return partial(cell.append, of_campaign, of_campaign.maintenance_id.encode())
+        case TimedAction(window=window) if window is not None:
+            of_window = window.to_event(hosts.groups, command_id, START_MS)
+            return partial(cell.append, of_window, of_window.window_id.encode())
         case TimedAction(lose=name) if name is not None:
             return partial(cell.lose, name)
         case TimedAction(heal=name) if name is not None:

@@ -7,14 +7,22 @@ import pytest
 from events.codes import RunCause, Stage, Step
 from events.columns import pack_ints
 from events.records.base import Event
+from events.records.hosts import MaintenanceWindowSet
 from events.records.lifecycle import DisruptionAsked, RunsAvailable
+from events.records.parts import ZoneOffsets
 from events.records.placement import HostMaintenanceChanged, MaintenanceWindowChanged
 from events.records.sla import DisruptionAllowed
+from events.schedules import next_opening
+from events.time_zones import offsets_of
 from paceline.simulate.checker.bound import Bound
 from paceline.simulate.checker.budgets import Budgets
 from paceline.simulate.checker.history import Violation
+from paceline.simulate.checker.openings import opening
 from paceline.simulate.checker.stages import SOON_MS, Stages
+from paceline.simulate.checker.windows import Window, Windows
 from tests.paceline.simulate.checker.checked import START, World, columns, job, placed
+
+NIGHTLY: dict[str, Any] = {"schedule": "0 2 * * *", "duration_ms": 60_000, "zone": ZoneOffsets()}
 
 
 def staged(stage: Stage, **how: Any) -> HostMaintenanceChanged:
@@ -48,13 +56,38 @@ def test_nobody_is_forced_before_the_time_that_was_set() -> None:
 
 def test_a_window_ends() -> None:
     world = World()
-    fold = stages(world)
-    opens = MaintenanceWindowChanged(window_id="night", state="OPEN", opens_ms=START, closes_ms=START + 1000)
+    of_hosts = stages(world)
+    fold = Windows(world.hosts, of_hosts)
+    fact = MaintenanceWindowSet(window_id="night", command_id="c", host_ids=("h",), **NIGHTLY)
+    fold.windows["night"] = Window(fact, "SET", START, START + 60_000)
     world.runs(job("web", "/a", kind="stateless"), 1)
-    fold.round(world.round([], [opens, staged(Stage.DRAINING, by="window", source="night")]))
-    fold.at_rest(START + 1000)
-    with pytest.raises(Violation, match="all have closed"):
-        fold.at_rest(START + 2000 + SOON_MS)
+    opens = MaintenanceWindowChanged(window_id="night", state="OPEN", opens_ms=START, closes_ms=START + 60_000)
+    drains = staged(Stage.DRAINING, by="window", source="night")
+    round_ = world.round([], [drains, opens])._replace(now_ms=START)
+    of_hosts.round(round_)
+    fold.round(round_)
+    fold.at_rest(START + 60_000)
+    with pytest.raises(Violation, match="night is OPEN, it closes at"):
+        fold.at_rest(START + 61_000 + SOON_MS)
+    closes = {"opens_ms": opening(fact, START + 60_000), "state": "CLOSED"}
+    closes["closes_ms"] = closes["opens_ms"] + 60_000
+    closed = MaintenanceWindowChanged(window_id="night", **closes)
+    with pytest.raises(Violation, match="leaves h DRAINING for night, which is SET"):
+        fold.round(world.round([], [closed])._replace(now_ms=START + 60_000))
+
+
+@pytest.mark.parametrize("schedule", ["0 2 * * *", "30 2 * * *", "*/7 1-3 * * 0,7", "15 3 31 * *", "0 0 1-15 * 5"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"])
+def test_openings_that_are_found_minute_by_minute_are_those_of_the_schedule(schedule: str, zone: str) -> None:
+    offsets = offsets_of(zone, 1_790_000_000)
+    fact = MaintenanceWindowSet(
+        window_id="w", command_id="c", host_ids=(), schedule=schedule, duration_ms=60_000, zone=offsets
+    )
+    for month in range(7):  # over the change of clocks in spring and in autumn
+        after_s = 1_790_000_000 + month * 30 * 86_400
+        found, due = opening(fact, after_s * 1000), next_opening(schedule, offsets, after_s)
+        assert found in (None, None if due is None else due * 1000)
+        assert found is not None or due is None or due > after_s + 8 * 86_400
 
 
 def ask(*instances: int, why: int = RunCause.DRAIN) -> DisruptionAsked:
