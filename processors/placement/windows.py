@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from events.bounds import WINDOW_MAX_MS, WINDOW_MIN_MS
-from events.codes import Code, Stage
+from events.codes import Code, Stage, Step
 from events.records.base import Event
 from events.records.hosts import MaintenanceWindowRemoved, MaintenanceWindowSet
 from events.records.parts import Cause, DrainPlan, ZoneOffsets
@@ -292,7 +292,7 @@ class Windows:
                 continue
             other = self._other(host_id, window_id)
             if other is None:
-                back[host_id] = stage.taken_back()
+                back[host_id] = stage.taken_back(Step(stage.step))
             else:
                 passed.setdefault(other, {})[host_id] = stage.goal
         if back:

@@ -77,8 +77,8 @@ class Checker:
         self._shrunk = Shrunk(self._hosts, self._pools.units)
         self._avoided = Avoided(self._hosts, self._bound)
         self._stages = Stages(self._hosts, self._bound)
-        self._campaigns = Campaigns(self._hosts)
         self._windows = Windows(self._hosts, self._stages)
+        self._campaigns = Campaigns(self._hosts, self._windows)
         self._folds: dict[str, tuple[Fold, ...]] = {
             "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound, Leaving()),
             "entitlement": (
@@ -97,8 +97,8 @@ class Checker:
                 self._serving,
                 self._avoided,
                 self._stages,
-                self._campaigns,
                 self._windows,
+                self._campaigns,
                 Shrunk(self._hosts, self._pools.units),
             ),
             "sla": (Budgets(),),

@@ -14,11 +14,11 @@ from events.records.placement import (
     HostRemoved,
     HostsAnswered,
     MaintenanceChanged,
-    MaintenanceWindowChanged,
 )
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.stages import Goal, goals_of
+from paceline.simulate.checker.windows import Windows
 
 NEXT = {
     Step.NONE: (Step.PENDING, Step.DRAIN, Step.SKIPPED),
@@ -53,18 +53,17 @@ class Campaign:
 
 
 class Campaigns:
-    """Follows placement. `hosts` has taken each round of it."""
+    """Follows placement. `hosts` and `windows` have taken each round of it."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, windows: Windows) -> None:
         self._hosts = hosts
+        self._windows = windows
         self._requests: dict[int, MaintenanceRequested] = {}
         """Requests without an answer, by offset."""
         self._plans: dict[str, MaintenancePlan] = {}
         self.campaigns: dict[str, Campaign] = {}
         self._of: dict[str, str] = {}
         """The campaign that each host is in."""
-        self._open: set[str] = set()
-        """Windows that are open."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
@@ -104,8 +103,6 @@ class Campaigns:
                 campaign = self.campaigns.get(self._of.pop(event.host_id, ""))
                 if campaign is not None:
                     campaign.steps[event.host_id] = Step.SKIPPED
-            case MaintenanceWindowChanged():
-                (self._open.add if event.state == "OPEN" else self._open.discard)(event.window_id)
 
     def _changed(self, event: MaintenanceChanged, round_: Round) -> None:
         name = event.maintenance_id
@@ -166,7 +163,7 @@ class Campaigns:
         rack = self._rack(host_id, plan.rack)
         if plan.per_rack and rack and racks[rack] > plan.per_rack:
             raise Violation(f"{what}, {racks[rack]} of rack {rack} are, {plan.per_rack} may be")
-        if plan.window_id and plan.window_id not in self._open:
+        if plan.window_id and not self._windows.is_open(plan.window_id):
             raise Violation(f"{what}, and {plan.window_id} isn't open")
 
     def _look(self, name: str, campaign: Campaign, round_: Round) -> None:

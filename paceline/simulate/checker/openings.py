@@ -46,8 +46,8 @@ def _east(zone: ZoneOffsets, second: int) -> int:
     """Seconds east of UTC."""
     if not zone.offset_s:
         return 0
-    held = [offset for at, offset in zip(zone.from_s, zone.offset_s, strict=True) if at <= second]
-    return held[-1] if held else zone.offset_s[0]
+    so_far = [offset for at, offset in zip(zone.from_s, zone.offset_s, strict=True) if at <= second]
+    return so_far[-1] if so_far else zone.offset_s[0]
 
 
 def _numbers(text: str, low: int, high: int) -> set[int]:

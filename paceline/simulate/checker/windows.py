@@ -64,6 +64,10 @@ class Windows:
                     f"{round_} leaves {host_id} {Stage(goal.stage).name} for {goal.source}, which is {state}"
                 )
 
+    def is_open(self, window_id: str) -> bool:
+        """Whether a window is open."""
+        return window_id in self.windows and self.windows[window_id].state == "OPEN"
+
     def at_rest(self, now: int) -> None:
         """Looks at a moment. Raises `Violation` where a window doesn't lead, open or close in time."""
         for name, window in self.windows.items():

@@ -189,8 +189,11 @@ def test_the_time_of_a_failure_is_said_to_the_millisecond(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "must begin with job, host, pool, cell, events"),
-        ("jobs a is RUNNING", "must begin with job, host, pool, cell, events, not with jobs; did you mean job?"),
+        ("", "must begin with job, host, pool, campaign, window, cell, events"),
+        (
+            "jobs a is RUNNING",
+            "must begin with job, host, pool, campaign, window, cell, events, not with jobs; did you mean job?",
+        ),
         ("job a tsks RUNNING >= 1", "version, preempted, ran on, not with tsks; did you mean tasks?"),
         ("job a tasks RUNING >= 1", "KILLED; did you mean RUNNING?"),
         ("job a is", "must name one of PENDING"),
