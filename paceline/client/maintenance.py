@@ -69,11 +69,14 @@ class MaintenanceRequests(Requests):
         host_ids: Sequence[str] = (),
         attribute: str = "",
         values: Sequence[str] = (),
+        plan: bool = False,
         **fields: Unpack[DrainFields],
     ) -> "DrainEffects":
-        """Tells what a drain would make leave, and how; nothing is written."""
+        """Tells what a drain would make leave, and how; nothing is written. `plan`: also what would find no place
+        elsewhere, as the machines decide it on a copy of their state.
+        """
         path, body = _of_hosts("drains", host_ids, attribute, values)
-        return cast("DrainEffects", self._dry_run(path, {**body, **fields}))
+        return cast("DrainEffects", self._dry_run(path, {**body, **fields}, plan))
 
     def cordon_hosts(self, host_ids: Sequence[str], reason: str = "", wait: float = 0) -> "HostsAnswer":
         """Keeps new tasks away from hosts, but for those that are bound to them; what runs there goes on."""
@@ -141,8 +144,9 @@ class MaintenanceRequests(Requests):
         """Tells what a campaign would make leave, and how; nothing is written."""
         return cast("DrainEffects", self._dry_run("/v1/maintenances", plan))
 
-    def _dry_run(self, path: str, body: Mapping[str, Any]) -> Any:
-        return self._body(self._send("POST", path, wait=PLAN_S, params={"dry_run": "true"}, **json_body(body)))
+    def _dry_run(self, path: str, body: Mapping[str, Any], plan: bool = False) -> Any:
+        params = {"dry_run": "true", **({"plan": "true"} if plan else {})}
+        return self._body(self._send("POST", path, wait=PLAN_S, params=params, **json_body(body)))
 
     def maintenances(self) -> "Iterator[Maintenance]":
         """The campaigns, the newest first."""

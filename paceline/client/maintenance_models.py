@@ -84,6 +84,28 @@ class DrainedJob(TypedDict):
     allowed: int | None
 
 
+class UnplacedTasks(TypedDict):
+    """Tasks of a job that would leave and find no place elsewhere, and why."""
+
+    job_id: str
+    tasks: int
+    code: str
+    message: str
+
+
+class DrainPlan(TypedDict):
+    """The decision of the machines about a drain: their answer, and the tasks that would find no place elsewhere
+    within the simulated time that they looked ahead; `cut_short`: there was no time to look at all of it.
+    """
+
+    code: str
+    message: str
+    refused: bool
+    unplaced: list[UnplacedTasks]
+    looked_ahead_s: float
+    cut_short: bool
+
+
 class DrainEffects(TypedDict):
     """The effects of a drain, before it is asked for; `notes` are sentences that an operator should read."""
 
@@ -92,6 +114,8 @@ class DrainEffects(TypedDict):
     notes: list[str]
     bound: NotRequired[str]
     """The budget that bounds how fast it goes, in words; of a dry run."""
+    plan: NotRequired[DrainPlan]
+    """The plan, where a dry run was asked for one."""
 
 
 class MaintenanceWindow(TypedDict):

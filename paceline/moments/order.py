@@ -74,17 +74,18 @@ class PlanStart(msgspec.Struct, frozen=True):
 
 class PlanOrder(msgspec.Struct, frozen=True):
     """A line to the process that plans: by job the records that submit or update it, in the order of the jobs; without
-    jobs, the records that define pools; and how many seconds it may take.
+    jobs, the record that drains hosts, or those that define pools; and how many seconds it may take.
     """
 
     limit_s: float
     jobs: dict[str, list[bytes]] = {}
     pools: list[bytes] = []
+    drain: bytes = b""
 
 
 class PlanResult(msgspec.Struct, frozen=True):
-    """A line from the process that plans: the plan of pools, or the plans of jobs, as the API answers them, or an
-    error: a code and a sentence.
+    """A line from the process that plans: the plan of pools or of a drain, or the plans of jobs, as the API answers
+    them, or an error: a code and a sentence.
     """
 
     plan: msgspec.Raw = msgspec.Raw(b"null")

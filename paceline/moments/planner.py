@@ -49,6 +49,10 @@ class CellPlans:
         """Implements `Plans.plan_pools`."""
         return self._plan(PlanOrder(LIMIT_S, pools=_records(facts)))
 
+    def plan_drain(self, fact: Event) -> Any:
+        """Implements `Plans.plan_drain`."""
+        return self._plan(PlanOrder(LIMIT_S, drain=encode(fact)))
+
     def prepare(self) -> None:
         """Implements `Plans.prepare`."""
         if self._turn.acquire(blocking=False):  # otherwise it is there

@@ -32,11 +32,11 @@ def plan_pools(copy: Copy, events: Sequence[PoolDefined], until_s: float) -> Out
     with projector.views.read() as connection:
         specs = {row.path: pool_tree.spec_of(row) for row in pool_tree.pool_rows(connection)}
         allocations = {pool["path"]: pool["allocation"] for pool in pool_tree.pools_json(connection)}
-        ahead_ms = _ahead_ms(connection, {**specs, **{event.path: event for event in events}})
+        ahead = ahead_ms(connection, {**specs, **{event.path: event for event in events}})
     before = len(branch.decisions)
     offsets = branch.append(events)
     branch.settle()
-    while branch.advance(ahead_ms):
+    while branch.advance(ahead):
         pass
     projector.fold_whole()
     preempted, admitted = _tasks(branch.decisions[before:])
@@ -45,8 +45,8 @@ def plan_pools(copy: Copy, events: Sequence[PoolDefined], until_s: float) -> Out
         return outlook(connection, changes, allocations, admitted, preempted)
 
 
-def _ahead_ms(connection: Connection, specs: Mapping[str, PoolDefined]) -> int:
-    """The simulated time within which claims of all pools have had others preempted."""
+def ahead_ms(connection: Connection, specs: Mapping[str, PoolDefined]) -> int:
+    """The simulated time within which claims of all pools have had others preempted, in milliseconds."""
     settings = settings_of(connection)
     delays = [preemption_delay_ms(settings, spec.preemption_delay_ms) for spec in specs.values()]
     return min(AHEAD_MAX_MS, max(delays, default=0) + MARGIN_MS)

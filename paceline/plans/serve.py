@@ -24,12 +24,14 @@ from sqlalchemy import select as select_rows
 
 from events.codec import decode
 from events.log.port import Log
+from events.records.hosts import HostsDrainRequested
 from events.records.pools import PoolDefined
 from events.topics import ALL
 from paceline.history.open_log import open_log
 from paceline.moments.log_cut import CutLog, closed
 from paceline.moments.order import PlanOrder, PlanResult, PlanStart
 from paceline.plans.branch import BranchClock, branch_log
+from paceline.plans.drain_plan import plan_drain
 from paceline.plans.follower import Follower, starts_of
 from paceline.plans.planning import Copy, plan_jobs
 from paceline.plans.pool_plan import plan_pools
@@ -73,6 +75,10 @@ class Plans:
             if order.jobs:
                 jobs = {job_id: [decode(value) for value in values] for job_id, values in order.jobs.items()}
                 return _forked(lambda: plan_jobs(copied(), jobs, until_s - SPARE_S), until_s)
+            if order.drain:
+                drain = decode(order.drain)
+                assert isinstance(drain, HostsDrainRequested)
+                return _forked(lambda: plan_drain(copied(), drain, until_s - SPARE_S), until_s)
             half_s = time.monotonic() + (until_s - time.monotonic()) / 2 - SPARE_S
             without = _outlook(_forked(lambda: plan_pools(copied(), [], half_s), until_s))
             pools = [fact for fact in map(decode, order.pools) if isinstance(fact, PoolDefined)]

@@ -131,6 +131,10 @@ class Plans(Protocol):
         """The plan of facts that define pools, as JSON. Raises a problem where there is none."""
         ...
 
+    def plan_drain(self, fact: Event) -> Any:
+        """The plan of a fact that drains hosts, as JSON. Raises a problem where there is none."""
+        ...
+
 
 class Placements(Protocol):
     """Derives again among which hosts a task was placed. Thread-safe."""

@@ -24,14 +24,16 @@ from paceline.client.json_type import Json
 from paceline.client.maintenance_models import DrainEffects
 from projections.api.commands import REASON_MAX, Command, carry_out
 from projections.api.context import Context, Wait
+from projections.api.job_plans import plans_of
 from projections.api.problems import ANSWERED, Problem
-from projections.queries.drain_effects import effects_of, host_rows_of
+from projections.queries.drain_effects import effects_of, host_rows_of, plan_notes
 from projections.queries.known_names import unknown_host
 from projections.views import tables
 from projections.views.rows import AnswerRow
 
 FAULTS_MAX = 20
 DryRun = Annotated[bool, Query(description="Tell what would leave, and write nothing.")]
+Planned = Annotated[bool, Query(description="Of a dry run: also tell which tasks would find no place elsewhere.")]
 Make = Callable[[Sequence[str], str], Event]
 """Makes a fact of the ids of hosts and the id of the command."""
 
@@ -68,9 +70,11 @@ def routes(context: Context) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["hosts"])
 
     @router.post("/hosts/{host_id}/drains", status_code=202, responses=ANSWERED)
-    async def drain(host_id: str, command: Drain, wait: Wait, dry_run: DryRun = False) -> Response:
+    async def drain(
+        host_id: str, command: Drain, wait: Wait, dry_run: DryRun = False, plan: Planned = False
+    ) -> Response:
         """Empties a host: nothing new is placed there, and what runs there leaves as the SLAs of jobs allow."""
-        return await _drain(context, command, Hosts(ids=[host_id]), wait, dry_run)
+        return await _drain(context, command, Hosts(ids=[host_id]), wait, dry_run, plan)
 
     @router.post("/hosts/{host_id}/cordons", status_code=202, responses=ANSWERED)
     async def cordon(host_id: str, command: Command, wait: Wait) -> Response:
@@ -90,9 +94,11 @@ def routes(context: Context) -> APIRouter:
         return await _tell(context, command, Hosts(ids=[host_id]), partial(_resume, command.reason, False), wait)
 
     @router.post("/host-drains", status_code=202, responses=ANSWERED)
-    async def drain_hosts(command: DrainOfHosts, wait: Wait, dry_run: DryRun = False) -> Response:
+    async def drain_hosts(
+        command: DrainOfHosts, wait: Wait, dry_run: DryRun = False, plan: Planned = False
+    ) -> Response:
         """Empties several hosts, all or, where one is refused, none."""
-        return await _drain(context, command, command.hosts, wait, dry_run, command.max_hosts)
+        return await _drain(context, command, command.hosts, wait, dry_run, plan, command.max_hosts)
 
     @router.post("/host-cordons", status_code=202, responses=ANSWERED)
     async def cordon_hosts(command: CommandToHosts, wait: Wait) -> Response:
@@ -121,7 +127,9 @@ def _resume(reason: str, cordon_only: bool, host_ids: Sequence[str], command_id:
     return HostsResumeRequested(host_ids=ids, command_id=command_id, cordon_only=cordon_only, reason=reason)
 
 
-async def _drain(context: Context, command: Drain, hosts: Hosts, wait: float, dry_run: bool, most: int = 0) -> Response:
+async def _drain(
+    context: Context, command: Drain, hosts: Hosts, wait: float, dry_run: bool, plan: bool, most: int = 0
+) -> Response:
     def effects() -> tuple[list[str], DrainEffects]:
         with context.views.read() as connection:
             host_ids = resolved(connection, hosts)
@@ -129,6 +137,8 @@ async def _drain(context: Context, command: Drain, hosts: Hosts, wait: float, dr
 
     host_ids, preview = await run_in_threadpool(effects)
     if dry_run:
+        if plan:
+            await run_in_threadpool(_plan, context, command.fact(host_ids, "plan", most), preview)
         return JSONResponse(preview)
 
     def follows(connection: Connection, answer: AnswerRow) -> Json:
@@ -136,6 +146,16 @@ async def _drain(context: Context, command: Drain, hosts: Hosts, wait: float, dr
 
     fact = partial(command.fact, host_ids, most=most)
     return await _write(context, Command(command_id=command.command_id), host_ids, fact, wait, follows)
+
+
+def _plan(context: Context, fact: Event, effects: DrainEffects) -> None:
+    """Adds what the machines would decide, or that it can't be told now: the rest is as true without it."""
+    try:
+        effects["plan"] = plan = plans_of(context).plan_drain(fact)
+    except Problem as problem:
+        effects["notes"].append(f"whether all finds a place elsewhere can't be told now: {problem.detail}")
+    else:
+        effects["notes"] += plan_notes(plan)
 
 
 async def _tell(context: Context, command: Command, hosts: Hosts, make: Make, wait: float) -> Response:

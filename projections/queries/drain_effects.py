@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from events.records.jobs import JobSubmitted
 from events.sla import has_sla, limit, never_allows
 from events.words import plural
-from paceline.client.maintenance_models import DrainedHost, DrainedJob, DrainEffects
+from paceline.client.maintenance_models import DrainedHost, DrainedJob, DrainEffects, DrainPlan
 from projections.queries.drain_pace import slowest
 from projections.queries.host_maintenance import BOUND_KINDS, HostTask, tasks_on
 from projections.queries.pages import rows_of
@@ -123,6 +123,17 @@ def _notes(tasks: Sequence[HostTask], ways: Mapping[str, Leaving]) -> list[str]:
     if never:
         theirs = "its SLA never lets an instance" if len(never) == 1 else "their SLAs never let an instance"
         notes.append(f"{_named(never)}: {theirs} leave (SLA_NEVER_ALLOWS)")
+    return notes
+
+
+def plan_notes(plan: DrainPlan) -> list[str]:
+    """The sentences about what the machines would decide."""
+    notes = [f"it would be refused: {plan['message'] or plan['code']} ({plan['code']})"] if plan["refused"] else []
+    for each in plan["unplaced"]:
+        tasks, why = plural(each["tasks"], "task"), each["message"] or "not decided yet"
+        notes.append(f"{each['job_id']}: {tasks} would find no place elsewhere: {why} ({each['code']})")
+    if plan["cut_short"]:
+        notes.append("there was no time to look at all that would move: what is told of places may lack some")
     return notes
 
 

@@ -185,6 +185,8 @@ def test_no_call_fails_while_each_host_in_turn_is_drained_and_restored(cell: Cel
     health = {"http": {"port": "web", "path": "/"}, **CHECK}
     with service(cell, "web", 3, command=command, ports=["web"], health=health) as client:
         assert {task["host_id"] for task in client.tasks("web")} == set(HOSTS)
+        told = cell.told("host", "drain", "h1", "--dry-run")
+        assert "web: 1 task would find no place elsewhere: " in told  # no other host has a port that is free
         callers = Callers(cell, "web")
         callers.start()
         for host in HOSTS:

@@ -69,6 +69,12 @@ class Plans:
         self.facts += facts
         return {"cell": self.cell, "changes": [], "pools": [], "lets_in": [], "preempts": []}
 
+    def plan_drain(self, fact: Event) -> Any:
+        self.facts.append(fact)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
 
 class Api:
     """The API of a cell written by hand; `fold` brings the views to the end of the log."""

@@ -102,7 +102,7 @@ def drain(
     check_timeout(wait, timeout)
     hosts = _named(ids, attribute)
     fields = _fields(words, force_now)
-    effects = client.check_drain(**hosts, **fields)
+    effects = client.check_drain(**hosts, plan=dry_run, **fields)
     if dry_run:
         show(form, effects, (each["host_id"] for each in effects["hosts"]), lambda: print_effects(effects))
         return 0

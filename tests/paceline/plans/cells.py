@@ -10,6 +10,7 @@ from events.codec import decode, encode
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
 from events.records.base import Event
+from events.records.hosts import HostsDrainRequested
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
@@ -17,9 +18,11 @@ from events.records.rounds import RoundCommitted
 from events.rounds import decode_decisions
 from events.topics import ALL, MACHINES
 from hostagent.fleet import Fleet, SimHost
+from paceline.client.maintenance_models import DrainPlan
 from paceline.client.plan_models import JobPlan
 from paceline.client.pool_models import CellPlan
 from paceline.plans.branch import BranchClock, branch_log
+from paceline.plans.drain_plan import plan_drain
 from paceline.plans.follower import restored, starts_of
 from paceline.plans.planning import Copy, plan_jobs
 from paceline.plans.pool_plan import plan_pools
@@ -94,6 +97,15 @@ class PlannedCell:
             copy.views.dispose()
         assert self.ends() == ends
         return cell_plan(0, *outlooks)
+
+    def plan_drain(self, *host_ids: str, **fields: Any) -> DrainPlan:
+        """The plan of a drain of hosts, made on copies of everything."""
+        copy, ends = self.copy(), self.ends()
+        fact = HostsDrainRequested(host_ids=host_ids, command_id="plan", **fields)
+        plan = plan_drain(copy, fact, time.monotonic() + WALL_S)
+        copy.views.dispose()
+        assert self.ends() == ends
+        return plan
 
     def ends(self) -> dict[str, int]:
         """The ends of all topics."""

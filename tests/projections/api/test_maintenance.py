@@ -11,6 +11,7 @@ from events.records.hosts import (
 )
 from events.records.lifecycle import DisruptionWithdrawn
 from events.records.placement import HostsAnswered, MaintenanceChanged
+from projections.api.problems import Problem
 from projections.views.projector import rebuild
 from projections.views.retention import SWEEP_ROUNDS
 from tests.helpers.maintenance import allowed, asked, by_fact, deferred, stage_of
@@ -336,3 +337,24 @@ def test_drains_and_campaigns_are_marks_on_the_time_axis(api):
         ("maintenance", "Maintenance k RUNNING: ASKED"),
         ("maintenance", "Maintenance k PAUSED: FAILURES"),
     ]
+
+
+def test_a_dry_run_tells_what_would_find_no_place_elsewhere_if_it_is_asked(api):
+    hosts(api, "h1")
+    lost = {"job_id": "web", "tasks": 2, "code": "NO_HOST_FITS", "message": "short of 1 cpu"}
+    plan = {"code": "DONE", "message": "", "refused": False, "unplaced": [lost], "looked_ahead_s": 30.0}
+    api.plans.answer = {**plan, "cut_short": False}
+    address = "/v1/hosts/h1/drains?dry_run=true"
+    assert "plan" not in api.client.post(address, json={}).json()
+    told = api.client.post(f"{address}&plan=true", json={"batch": "move"}).json()
+    assert told["plan"]["unplaced"] == [lost]
+    assert told["notes"] == ["web: 2 tasks would find no place elsewhere: short of 1 cpu (NO_HOST_FITS)"]
+    [fact] = api.plans.facts
+    assert (fact.host_ids, fact.batch) == (("h1",), "move")
+    api.plans.answer = {**plan, "code": "FORCE_NOT_ALLOWED", "refused": True, "unplaced": [], "cut_short": True}
+    told = api.client.post(f"{address}&plan=true", json={}).json()
+    assert told["notes"][0] == "it would be refused: FORCE_NOT_ALLOWED (FORCE_NOT_ALLOWED)"
+    assert told["notes"][1].startswith("there was no time to look at all that would move")
+    api.plans.answer = Problem(503, "PLAN_LATE", "the plan took longer than it may")
+    told = api.client.post(f"{address}&plan=true", json={}).json()
+    assert told["notes"] == ["whether all finds a place elsewhere can't be told now: the plan took longer than it may"]
