@@ -35,7 +35,7 @@ EXAMPLES: dict[str, str] = {
     "start_deadline": "5m",
     "constraints": "[{attribute: arch, values: [x86_64]}, {any: [{attribute: gpu, operator: exists}, "
     "{all: [{attribute: zone, operator: not_in, values: [b]}]}], weight: 10}]",
-    "tolerations": "[maintenance, disk=slow]",
+    "tolerations": "[maintenance, disk=slow, {taint: repair, tolerate: 5m}]",
     "strategy": "spread",
     "host_limit": "2",
     "exclusive": "true",

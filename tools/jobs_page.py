@@ -165,7 +165,9 @@ who do. `spread` evens out the tasks of the job over hosts before it looks at ei
 
 A host with a *taint* takes only new tasks that tolerate it: `tolerations: [dedicated=ml]`, or with the key alone
 whatever its value. Hosts have taints by their agents (`--taint KEY=VALUE`) and by operators (`paceline host taint HOST
-KEY=VALUE`); what runs there goes on, and tasks that may run on no other host go there still. A host with the attribute
+KEY=VALUE`); what runs there goes on, and tasks that may run on no other host go there still. By
+`{taint: KEY, tolerate: 5m}` a job [leaves a host](maintenance.md#taints-by-which-tasks-leave) so long after a taint was
+set by which tasks leave. A host with the attribute
 `exclusive` takes only tasks that name its value by a constraint (`{attribute: exclusive, values: [ml]}`).
 
 ## Beside which tasks

@@ -232,6 +232,16 @@ class SpreadTarget(NestedRecord, frozen=True):
     """0 to 100 of the tasks."""
 
 
+class TimedToleration(NestedRecord, frozen=True):
+    """A taint by which runs leave after a time only."""
+
+    taint: str
+    """KEY, whatever its value, or KEY=VALUE."""
+
+    for_ms: int
+    """So long after the taint was set they stay."""
+
+
 class PlacementRules(NestedRecord, frozen=True):
     """What a job asks of the hosts of its tasks beside conditions on attributes."""
 
@@ -261,6 +271,9 @@ class PlacementRules(NestedRecord, frozen=True):
 
     within: str = ""
     """Attribute of which the hosts of a gang have one value; empty: any."""
+
+    stays: tuple[TimedToleration, ...] = ()
+    """Taints by which its runs leave, so long after these were set. New tasks are kept away."""
 
 
 class TaskOverride(NestedRecord, frozen=True):

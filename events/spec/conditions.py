@@ -1,16 +1,18 @@
 """Conditions on hosts and tolerations of taints, as users write them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import CONSTRAINTS_MAX, VALUES_MAX
 from events.conditions import COMBINED, DEPTH_MAX, WEIGHTS_MAX, WITHOUT_VALUES, conditions_fault, tops, values_fault
+from events.quantities import SomeMilliseconds, write_ms
 from events.records.parts import Constraint as ConstraintPart
+from events.records.parts import PlacementRules, TimedToleration
 from events.spec.parts import ShortText, Spec, Word
 from events.taints import TOLERATIONS_MAX, toleration_fault
 
@@ -102,7 +104,42 @@ def _toleration(text: str) -> str:
     return text
 
 
-Tolerations = Annotated[list[Annotated[str, AfterValidator(_toleration)]], Field(max_length=TOLERATIONS_MAX)]
+Taint = Annotated[str, AfterValidator(_toleration)]
+
+
+class TimedTolerationSpec(Spec):
+    """A taint by which tasks that run leave only after a time; new ones are kept away."""
+
+    taint: Taint = Field(description="KEY, or KEY=VALUE.")
+    tolerate: SomeMilliseconds = Field(description="So long after the taint was set they stay.")
+
+
+LASTING, TIMED = "[taint]", "[time]"
+"""The two forms of a toleration, as errors name them."""
+
+
+def _form(toleration: Any) -> str:
+    return TIMED if isinstance(toleration, Mapping | TimedTolerationSpec) else LASTING
+
+
+Toleration = Annotated[
+    Annotated[Taint, Tag(LASTING)] | Annotated[TimedTolerationSpec, Tag(TIMED)], Discriminator(_form)
+]
+Tolerations = Annotated[list[Toleration], Field(max_length=TOLERATIONS_MAX)]
+
+
+def toleration_parts(tolerations: Iterable[str | TimedTolerationSpec]) -> dict[str, Any]:
+    """The fields of the fact: of a taint that is named twice with a time the shorter one counts."""
+    timed = sorted(((each.taint, each.tolerate) for each in tolerations if not isinstance(each, str)), reverse=True)
+    return {
+        "tolerations": tuple(sorted({each for each in tolerations if isinstance(each, str)})),
+        "stays": tuple(TimedToleration(taint, for_ms) for taint, for_ms in sorted(dict(timed).items())),
+    }
+
+
+def tolerations_body(rules: PlacementRules) -> list[Any]:
+    """The JSON of tolerations."""
+    return [*rules.tolerations, *({"taint": each.taint, "tolerate": write_ms(each.for_ms)} for each in rules.stays)]
 
 
 def constraint_parts(constraints: Iterable[Constraint]) -> tuple[ConstraintPart, ...]:

@@ -36,7 +36,7 @@ from events.quantities import Milliseconds, SomeMilli, SomeMilliseconds, write_a
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.parts import Isolation, PlacementRules
 from events.resources import STANDARD, Unit, in_order
-from events.spec.conditions import Constraints, Tolerations, constraint_parts, constraints_body
+from events.spec.conditions import Constraints, Tolerations, constraint_parts, constraints_body, tolerations_body
 from events.spec.health import Health, health_body
 from events.spec.neighbours import (
     Affinity,
@@ -219,7 +219,9 @@ class JobSpec(Spec):
         default=[], description="Conditions on the attributes of a host; all must hold that have no weight."
     )
     tolerations: Tolerations = Field(
-        default=[], description="Taints of hosts that don't keep its tasks away: KEY, or KEY=VALUE."
+        default=[],
+        description="Taints of hosts that don't keep its tasks away: KEY, or KEY=VALUE. With a time, "
+        "`{taint: KEY, tolerate: 5m}`, they do, and what runs there stays for so long once the taint is set.",
     )
     strategy: Strategy | None = Field(
         default=None,
@@ -499,7 +501,7 @@ class JobSpec(Spec):
     @property
     def _rules(self) -> PlacementRules | None:
         """The part about what its tasks ask of hosts beside conditions; None: there is nothing to say."""
-        return neighbours_rules(self, tuple(sorted({*self.tolerations})))
+        return neighbours_rules(self)
 
     @cached_property
     def _placed(self) -> Placed:
@@ -555,7 +557,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "start_deadline": write_ms(event.start_deadline_ms),
         "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
         "constraints": constraints_body(event.constraints),
-        "tolerations": list(rules.tolerations),
+        "tolerations": tolerations_body(rules),
         **neighbours_body(rules),
         "strategy": event.strategy or None,
         "sla": sla_body(event.max_unavailable, event.sla),

@@ -11,6 +11,7 @@ from pydantic_core.core_schema import ValidationInfo
 from events.bounds import AFFINITIES_MAX, INSTANCES_MAX, TARGETS_MAX
 from events.conditions import WEIGHTS_MAX
 from events.records.parts import PlacementRules, SpreadTarget, TaskAffinity
+from events.spec.conditions import toleration_parts, tolerations_body
 from events.spec.parts import ShortText, Spec, Word, at_path
 
 HOST = "host"
@@ -115,7 +116,7 @@ def overridden_rules(job: PlacementRules | None, own: Any) -> PlacementRules | N
             terms[apart] = _terms(labels, apart)
     return msgspec.structs.replace(
         rules,
-        tolerations=rules.tolerations if own.tolerations is None else tuple(sorted({*own.tolerations})),
+        **({} if own.tolerations is None else toleration_parts(own.tolerations)),
         host_limit=rules.host_limit if own.host_limit is None else own.host_limit,
         exclusive=rules.exclusive if own.exclusive is None else own.exclusive,
         affinity=(*terms[False], *terms[True]),
@@ -126,19 +127,19 @@ def overridden_body(rules: PlacementRules) -> dict[str, Any]:
     """The JSON of rules in an override."""
     body = neighbours_body(rules)
     fields = {name: body[name] for name in ("exclusive", "affinity", "anti_affinity")}
-    return {"tolerations": list(rules.tolerations), "host_limit": rules.host_limit, **fields}
+    return {"tolerations": tolerations_body(rules), "host_limit": rules.host_limit, **fields}
 
 
 def _terms(labels: Iterable[TaskLabel], apart: bool) -> tuple[TaskAffinity, ...]:
     return tuple(TaskAffinity(each.label, each.value, each.within, apart, each.weight) for each in labels)
 
 
-def neighbours_rules(job: Any, tolerations: tuple[str, ...]) -> PlacementRules | None:
+def neighbours_rules(job: Any) -> PlacementRules | None:
     """The part of the fact about what tasks of a `JobSpec` ask of hosts beside conditions; None: nothing."""
     spread = job.spread
     targets = sorted(spread.targets.items()) if spread else []
     rules = PlacementRules(
-        tolerations=tolerations,
+        **toleration_parts(job.tolerations),
         host_limit=job.host_limit or 0,
         exclusive=job.exclusive,
         affinity=(*_terms(job.affinity, False), *_terms(job.anti_affinity, True)),

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from events.instance_ranges import PATTERN
+from events.spec.conditions import LASTING, TIMED
 from events.spec.job import ID_PATTERN, POOL_PATTERN, JobSpec
 from events.spec.ports import NAME_ALONE, WITH_NUMBER
 from events.words import plural
@@ -20,7 +21,7 @@ PATTERNS = {
     "and underscores, which begins with a letter or digit",
 }
 """Patterns of strings in words."""
-UNNAMED = ("[key]", NAME_ALONE, WITH_NUMBER)
+UNNAMED = ("[key]", NAME_ALONE, WITH_NUMBER, LASTING, TIMED)
 """Parts of the place of an error that no user has written."""
 
 

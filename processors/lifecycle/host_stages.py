@@ -5,12 +5,13 @@ end them; what is bound to the host goes when nothing else is left there, all of
 one member has to. At FORCING all that is left is ended. What a stage caused is withdrawn when it no longer holds, but
 for stops that were ordered (decision 093).
 
-By a taint whose effect is to evict those leave that don't tolerate it, as from a host that drains; firm batch tasks and
-what is bound to the host stay.
+By a taint whose effect is to evict those leave that don't tolerate it, as from a host that drains, and those that do so
+for a time once that has passed; firm batch tasks and what is bound to the host stay.
 
 A row of a host has its stage; the rest is derived from the columns, for hosts that drain alone.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -19,17 +20,20 @@ from events.codes import Stage, TaskState
 from events.columns import I64, distinct
 from events.records.parts import Cause, PlacementRules
 from events.records.placement import HostMaintenanceChanged, HostTainted
+from events.records.rounds import TimerPassed
 from events.taints import is_tolerated
 from processors.lifecycle.causes import EndCause
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
-from processors.lifecycle.rows import JobRow, TolerationsRow
+from processors.lifecycle.rows import HostRow, JobRow, TolerationsRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.updates import Updates
 from processors.state.causes import recorded
+from processors.state.deadlines import Deadlines
+from processors.state.record_rows import StayRow
 from processors.state.table import Table, struct_table
 
 DRAINS = (Stage.DRAINING, Stage.DRAINING_BATCH, Stage.FORCING, Stage.DRAINED)
@@ -54,8 +58,10 @@ class HostStages:
         """The stages of hosts that drain, by number."""
         self.tolerations: Table[str, TolerationsRow] = struct_table("tolerations", TolerationsRow)
         """The tolerations of the jobs that have some."""
-        self._evicts: dict[int, dict[str, str]] = {}
-        """The taints of hosts by which runs leave."""
+        self._evicts: dict[int, HostRow] = {}
+        """The rows of hosts that have taints by which runs leave."""
+        self.ends: Deadlines[int] = Deadlines()
+        """When tolerations of taints of a host end next."""
         self._others: dict[int, int] = {}
         """The number of tasks on each of these that aren't bound to their hosts."""
 
@@ -65,9 +71,11 @@ class HostStages:
         for row in rows:
             if row.stage:
                 self._tasks.stage_is(row.number, row.stage)
-        self._evicts = {row.number: row.evicts for row in rows if row.evicts}
+        self._evicts = {row.number: row for row in rows if row.evicts}
         self.drains = {row.number: row.stage for row in rows if row.stage in DRAINS or row.evicts}
         self._others = {number: self._count(self._on(number)) for number in self.drains}
+        self.ends.restore(())
+        self._time(self._evicts)
 
     def said(self, event: HostMaintenanceChanged, now: int) -> None:
         """Placement says the stages of hosts."""
@@ -86,24 +94,54 @@ class HostStages:
             return
         number = self._hosts.number(event.host_id, 0)
         row = self._hosts.table.change(event.host_id)
+        before, since = row.evicts, row.evicts_ms
         row.evicts = {key: event.taints[key] for key in event.evicts if key in event.taints}
+        row.evicts_ms = {key: since[key] if before.get(key) == value else now for key, value in row.evicts.items()}
+        row.looked_ms = row.looked_ms if row.evicts else 0
         row.evicts_by = self._tasks.input.cause if row.evicts else None
         self._evicts.pop(number, None)
         if row.evicts:
-            self._evicts[number] = row.evicts
+            self._evicts[number] = row
+        self._time((number,))
         self._follow(number, row.stage)
+
+    def passed(self, event: TimerPassed, now: int) -> None:
+        """Tolerations of some hosts have ended."""
+        for number in self.ends.due(event.due_ms):
+            row = self._hosts.table.change(self._hosts.id_of(number))
+            row.looked_ms = event.due_ms
+            self._evicts[number] = row
+            self._time((number,))
+            self._follow(number, row.stage)
 
     def job_has(self, job_id: str, rules: PlacementRules) -> None:
         """Tasks of a job have these rules."""
         row = self.tolerations.get(job_id)
-        before = row.tolerations if row is not None else ()
-        if not {*rules.tolerations} <= {*before}:
-            self.tolerations.put(job_id, TolerationsRow(tuple(sorted({*before, *rules.tolerations}))))
+        row = row or TolerationsRow(())
+        stays = {each.taint: each.for_ms for each in row.stays}
+        for each in rules.stays:
+            stays[each.taint] = max(stays.get(each.taint, 0), each.for_ms)
+        tolerations = tuple(sorted({*row.tolerations, *rules.tolerations}))
+        after = TolerationsRow(tolerations, tuple(StayRow(*each) for each in sorted(stays.items())))
+        if after == row:
+            return
+        self.tolerations.put(job_id, after)
+        if after.stays:
+            self._time(self._evicts)
+
+    def job_dropped(self, job_id: str) -> None:
+        """A job is no more."""
+        row = self.tolerations.get(job_id)
+        if row is not None:
+            self.tolerations.remove(job_id)
+            if row.stays:
+                self._time(self._evicts)
 
     def host_removed(self, number: int) -> None:
         """A host is forgotten, and its number free; nothing is there."""
         self._tasks.stage_is(number, Stage.UP)
         self._evicts.pop(number, None)
+        self.ends.clear(number)
         self.drains.pop(number, None)
         self._others.pop(number, None)
 
@@ -242,11 +280,31 @@ class HostStages:
         """True for tasks that don't tolerate a taint of their host by which runs leave."""
         mask = np.zeros(len(slots), dtype=bool)
         for number in distinct(hosts).tolist():
-            for key, value in self._evicts.get(number, {}).items():
-                here = hosts == number
-                mask[here] |= self._jobs.of_slots(slots[here], partial(self._tolerates, key, value)) == 0
+            row, here = self._evicts.get(number), hosts == number
+            if row is not None:
+                for key in row.evicts:
+                    mask[here] |= self._jobs.of_slots(slots[here], partial(self._tolerates, row, key)) == 0
         return mask
 
-    def _tolerates(self, key: str, value: str, job: JobRow) -> int:
+    def _tolerates(self, host: HostRow, key: str, job: JobRow) -> int:
         row = self.tolerations.get(self._jobs.at[job.base])
-        return int(row is not None and is_tolerated(key, value, row.tolerations))
+        if row is None or is_tolerated(key, host.evicts[key], row.tolerations):
+            return int(row is not None)
+        end = _end(host, key, row)
+        return int(end is not None and end > host.looked_ms)
+
+    def _time(self, numbers: Iterable[int]) -> None:
+        """Sets when tolerations end next, of jobs wherever they run."""
+        stays = [row for row in self.tolerations.values() if row.stays] if self._evicts else []
+        for number in numbers:
+            ends: list[int] = []
+            if (host := self._evicts.get(number)) is not None:
+                times = [_end(host, key, row) for row in stays for key in host.evicts]
+                ends = [each for each in times if each is not None and each > host.looked_ms]
+            self.ends.set(number, min(ends, default=None))
+
+
+def _end(host: HostRow, key: str, row: TolerationsRow) -> int | None:
+    """When a job no longer tolerates a taint of a host; the shortest of its times counts. None: it has none."""
+    texts = key, f"{key}={host.evicts[key]}"
+    return min((host.evicts_ms[key] + each.for_ms for each in row.stays if each.taint in texts), default=None)

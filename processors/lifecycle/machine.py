@@ -44,6 +44,7 @@ from events.records.placement import (
     RevocationAsked,
 )
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.rounds import TimerPassed
 from events.records.sla import SurplusSet
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
@@ -187,6 +188,7 @@ class Lifecycle(MachineBase):
             (HostHearingChanged, self._hearing.said),
             (HostMaintenanceChanged, self._stages.said),
             (HostTainted, self._stages.tainted),
+            (TimerPassed, self._stages.passed),
             (MatchingHostsChanged, self.daemons.matching),
             (SurplusSet, self._surplus.said),
         )
@@ -289,6 +291,7 @@ class Lifecycle(MachineBase):
             Deadline("updates", self._update_decisions.next_due_ms),
             Deadline("overrides that are dropped", self.chunks.next_due_ms),
             Deadline("jobs that are forgotten", self._next_forgotten),
+            Deadline("tolerations that end", self._stages.ends.first),
         )
 
     def _step_table(self) -> tuple[Step, ...]:
@@ -322,9 +325,13 @@ class Lifecycle(MachineBase):
                 self._decide_jobs,
                 "an update looks when nothing else happens to its instances; a job changes when its update has not",
             ),
+            Step("tolerations that end", self._time_tolerations, "what was said of the runs before counts"),
             Step("forgotten jobs", self._forget, "a job is over before it is forgotten"),
             Step("forgotten overrides", self.chunks.decide, "they may go at any time"),
         )
+
+    def _time_tolerations(self, this: Pass) -> list[Event]:
+        return [TimerPassed(machine=self.name, due_ms=this.now)] if self._stages.ends.due(this.until_ms) else []
 
     def _answer(self, this: Pass) -> list[Event]:
         if not self.asks:
@@ -402,8 +409,7 @@ class Lifecycle(MachineBase):
         if event.job_id not in self.jobs:
             self.updates.dropped(event.job_id)
             self.daemons.dropped(event.job_id)
-            if event.job_id in self._stages.tolerations:
-                self._stages.tolerations.remove(event.job_id)
+            self._stages.job_dropped(event.job_id)
 
     def _host_removed(self, event: HostRemoved, now: int) -> None:
         self.daemons.host_removed(event)

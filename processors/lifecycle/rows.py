@@ -6,7 +6,7 @@ from events.codes import JobState
 from events.sla import SLA_GROUP
 from processors.lifecycle.updates.rows import PolicyRow
 from processors.state.causes import CauseRow
-from processors.state.record_rows import ConstraintRow, RulesRow, SlaRow
+from processors.state.record_rows import ConstraintRow, RulesRow, SlaRow, StayRow
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -142,12 +142,17 @@ class HostRow(msgspec.Struct, array_like=True):
     evicts: dict[str, str] = {}
     """The taints by which runs leave that don't tolerate them, and by what it has those."""
     evicts_by: CauseRow | None = None
+    evicts_ms: dict[str, int] = {}
+    """Logical time at which each was set, and up to when it was looked which tolerations have ended."""
+    looked_ms: int = 0
 
 
 class TolerationsRow(msgspec.Struct, frozen=True, array_like=True):
     """The taints that tasks of a job tolerate, if only some of them."""
 
     tolerations: tuple[str, ...]
+    stays: tuple[StayRow, ...] = ()
+    """Those that they tolerate for a time, each for the longest that one of them has."""
 
 
 class SuspectRow(msgspec.Struct, array_like=True):

@@ -196,8 +196,10 @@ def _rules(job: SubmittedRow) -> str:
     if job.rules is None and not job.constraints:
         return ""
     rules = job.rules or RulesRow()
-    if fault := tolerations_fault(rules.tolerations):
+    if fault := tolerations_fault((*rules.tolerations, *(each.taint for each in rules.stays))):
         return fault
+    if not all(0 < each.for_ms <= MS_MAX for each in rules.stays):
+        return f"a toleration has a time of 1 to {MS_MAX} ms"
     if job.kind == "daemon" and rules != RulesRow(rules.tolerations):
         return "rules beside tolerations are not for daemons: one task runs on every host that matches"
     if not 0 <= rules.host_limit <= INSTANCES_MAX or not 0 <= rules.skew <= INSTANCES_MAX:

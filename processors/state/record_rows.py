@@ -42,6 +42,13 @@ class TargetRow(msgspec.Struct, frozen=True, array_like=True):
     percent: int
 
 
+class StayRow(msgspec.Struct, frozen=True, array_like=True):
+    """A `TimedToleration` of a job."""
+
+    taint: str
+    for_ms: int
+
+
 class RulesRow(msgspec.Struct, frozen=True, array_like=True):
     """The `PlacementRules` of a job or a task."""
 
@@ -54,6 +61,7 @@ class RulesRow(msgspec.Struct, frozen=True, array_like=True):
     targets: tuple[TargetRow, ...] = ()
     hard: bool = False
     within: str = ""
+    stays: tuple[StayRow, ...] = ()
 
     def to_part(self) -> PlacementRules:
         """The part of a record."""

@@ -185,7 +185,7 @@ class Shapes:
 
 
 def _is_ruled(shape: Shape) -> bool:
-    return shape.rules is not None and shape.rules != RulesRow(shape.rules.tolerations)
+    return shape.rules is not None and shape.rules != RulesRow(shape.rules.tolerations, stays=shape.rules.stays)
 
 
 def _counts(arena: Arena, slots: I64) -> dict[int, int]:
