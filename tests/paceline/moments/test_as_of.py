@@ -19,6 +19,9 @@ PARAMETERS = {
     "machine": ("lifecycle", "placement"),
     "number": ("3",),
     "version": ("1",),
+    "maintenance_id": ("kernel",),
+    "window_id": ("night",),
+    "name": ("front",),
     "subject:path": ("huge", "paceline.lifecycle:2"),
     "subject": ("huge", "paceline.lifecycle:2"),
 }

@@ -138,7 +138,7 @@ def test_copies_keep_within_their_room(kept: Kept, tmp_path: Path) -> None:
     folder = tmp_path / copies.FOLDER
     shutil.copytree(kept.folder / copies.FOLDER, folder)
     newest = heads(folder)[-1]
-    room = sum(size_of(folder, head) for head in heads(folder)) * 2 // 3
+    room = sum(size_of(folder, head) for head in heads(folder)) * 3 // 4
     copies.thin_out(folder, room)
     left = heads(folder)
     assert sum(size_of(folder, head) for head in left) <= room
