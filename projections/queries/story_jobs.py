@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from events.codes import RunCause
+from events.quantities import write_ms
 from events.words import image_pulls, plural
 from projections.queries.story_parts import Line, Part, host, job, named, pool
 
@@ -174,6 +175,11 @@ def _sla(detail: Detail) -> list[Part]:
     return [f"SLA: {most} instances may be unavailable" if most is not None else "SLA removed"]
 
 
+def _allowed(detail: Detail) -> list[Part]:
+    waited = f" after {write_ms(detail['waited_s'] * 1000)}" if "waited_s" in detail else ""
+    return [f"{plural(detail['tasks'], 'run')} may be disrupted{waited}"]
+
+
 def _deferred(detail: Detail) -> list[Part]:
     numbers = ""
     if "unavailable" in detail:
@@ -282,7 +288,7 @@ SENTENCES: dict[str, _Say] = {
     "RunsStopping": _stopping,
     "RunsEnded": _ended,
     "DisruptionAsked": lambda detail: [f"asked whether {plural(detail['tasks'], 'run')} may be stopped{_by(detail)}"],
-    "DisruptionAllowed": _runs("may be disrupted"),
+    "DisruptionAllowed": _allowed,
     "DisruptionDeferred": _deferred,
     "SurplusSet": lambda detail: [f"{plural(detail['surplus'], 'instance')} more than wanted"],
     "DisruptionWithdrawn": _runs("no longer to be disrupted"),

@@ -36,7 +36,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Cause, SlaPolicy
 from events.records.placement import MatchingHostsChanged, PreemptionAsked
-from events.records.sla import DisruptionDeferred, SurplusSet
+from events.records.sla import DisruptionAllowed, DisruptionDeferred, SurplusSet
 from events.sla import Bounds
 from events.topics import JOBS, RANK
 from paceline.client.json_type import Json
@@ -65,12 +65,25 @@ def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> l
     if hasattr(event, "job_id"):
         return _record_one(cache, moment, event, value, place)
     runs, texts = windows(event), dict(details(event))
+    if isinstance(event, DisruptionAllowed):
+        _add_waits(cache, moment, event, texts)
     jobs = list(texts if not runs or texts.keys() >= runs.keys() else {**texts, **runs})
     if moment.machine:
         rows = cache.jobs.get_all(jobs)
         jobs = [job_id for job_id, row in zip(jobs, rows, strict=True) if concerns(row, moment)]
     cache.history.add(place, jobs, texts, runs)
     return jobs
+
+
+def _add_waits(cache: Cache, moment: RecordContext, event: DisruptionAllowed, texts: dict[str, Json]) -> None:
+    """Adds to the details of each job the seconds that the longest of its runs has waited, where one has."""
+    columns = (column.tolist() for column in event.items())
+    runs = {(event.job_ids[job], instance): run for job, instance, run in zip(*columns, strict=True)}
+    cache.disruptions.load(runs)
+    for key, run in runs.items():
+        row, detail = cache.disruptions.get(key), texts[key[0]]
+        if row is not None and row.run == run and (waited_s := moment.now // 1000 - row.since_s) > 0:
+            detail["waited_s"] = max(waited_s, detail.get("waited_s", 0))
 
 
 def _record_one(cache: Cache, moment: RecordContext, event: Any, value: bytes, place: tuple[Any, ...]) -> list[str]:

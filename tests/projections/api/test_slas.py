@@ -16,6 +16,7 @@ from events.records.lifecycle import (
     SlaGroupSet,
 )
 from events.records.parts import TaskShape
+from events.records.sla import DisruptionAllowed
 from tests.helpers.maintenance import asked, deferred
 from tests.helpers.written_cell import queued, runs
 
@@ -126,6 +127,21 @@ def test_what_waits_is_told_by_code_with_its_numbers(api):
         "unavailable": 1,
         "max_unavailable": 1,
     }
+
+
+def test_the_history_says_how_long_a_run_has_waited_to_be_disrupted(api):
+    started(api)
+    service(api, max_unavailable=1)
+    api.cell.decide("lifecycle", asked("web", (0, 1), api.cell.ms // 1000, why=RunCause.DRAIN))
+    api.cell.decide("sla", DisruptionAllowed(**runs("web", (0,))))
+    api.cell.ms += 95_000
+    api.cell.decide("sla", DisruptionAllowed(**runs("web", (1,))))
+    api.fold()
+    events = [each for each in api.get("/v1/jobs/web/history")["events"] if each["event"] == "DisruptionAllowed"]
+    assert [(each["text"], each["detail"].get("waited_s")) for each in events] == [
+        ("1 run may be disrupted", None),
+        ("1 run may be disrupted after 95s", 95),
+    ]
 
 
 @pytest.mark.parametrize(
