@@ -62,6 +62,8 @@ class SimHost:
     sizes: tuple[str, ...] = ()
     """The resources in MiB, beside memory and disk."""
     taints: dict[str, str] = field(default_factory=dict)
+    starts_per_s: int = 0
+    """So many runs each of them starts in a second, one after another; 0: any number at once."""
 
     def host_ids(self) -> tuple[str, ...]:
         """The ids of the simulated hosts."""
@@ -104,6 +106,9 @@ class Fleet:
         self._names = [(spec, host_id) for spec in hosts for host_id in spec.host_ids()]
         self._numbers = {host_id: number for number, (_, host_id) in enumerate(self._names)}
         self._host_ids = tuple(self._numbers)
+        self._rates = np.array([spec.starts_per_s for spec, _ in self._names], dtype=np.int64)
+        self._busy_us = np.zeros(len(self._names), dtype=np.int64)
+        """Until when each host starts runs, on the clock of the fleet."""
         self._sessions = dict.fromkeys(self._host_ids, session)
         self._images: dict[str, list[str]] = {}
         """The images that hosts have, by their first digits."""
@@ -283,7 +288,18 @@ class Fleet:
         self._slots["code"][slots] = 0
         self.started += len(items)
         self._pull(orders, items)
-        self._simulate(orders, items, slots, now)
+        begins = self._turns(self._slots["host"][slots], now) if self._rates.any() else np.int64(now)
+        self._simulate(orders, items, slots, now, begins)
+
+    def _turns(self, hosts: Column, now: int) -> Column:
+        """When hosts have started runs, one after another in the order in which they were told."""
+        begins = np.full(len(hosts), now, dtype=np.int64)
+        for host in np.unique(hosts[self._rates[hosts] > 0]).tolist():
+            mine = np.flatnonzero(hosts == host)
+            each_us = 1_000_000 // self._rates[host]
+            done_us = max(now * 1000, int(self._busy_us[host])) + each_us * np.arange(1, len(mine) + 1)
+            self._busy_us[host], begins[mine] = done_us[-1], -(-done_us // 1000)
+        return begins
 
     def _pull(self, orders: Orders, items: Column) -> None:
         """Hosts have the images of the runs that they start."""
@@ -300,8 +316,8 @@ class Fleet:
             Report(session, columns_of(host_id, ()), lambda accepted: None, held_images=sorted(images)[:IMAGES_MAX])
         )
 
-    def _simulate(self, orders: Orders, items: Column, slots: Column, now: int) -> None:
-        """Settles how runs that start now go on."""
+    def _simulate(self, orders: Orders, items: Column, slots: Column, now: int, begins: Column | np.int64) -> None:
+        """Settles how runs go on that begin at these times."""
         plays = [(spec.simulated if spec is not None else None) or DEFAULT for spec in orders.jobs]
         job, run = orders.job[items], orders.run[items]
         columns = [(each.duration_ms, each.exit_code, each.fail_runs, each.fail_run) for each in plays]
@@ -314,11 +330,11 @@ class Fleet:
             for spec, play in zip(orders.jobs, plays, strict=True)
         ]
         self._slots["grace"][slots] = np.array(graces, dtype=np.int64)[job]
-        self._simulate_start(orders, items, now)
+        self._simulate_start(orders, items, now, begins)
         code = np.where((run <= fail_runs) | (run == fail_run), 1, exit_code).astype(np.int32)
-        self._plan(reports_of(orders, items, RunReport.EXITED, code), now + np.maximum(0, duration))
+        self._plan(reports_of(orders, items, RunReport.EXITED, code), begins + np.maximum(0, duration))
 
-    def _simulate_start(self, orders: Orders, items: Column, now: int) -> None:
+    def _simulate_start(self, orders: Orders, items: Column, now: int, begins: Column | np.int64) -> None:
         """Settles when runs count as started, and those with a health check as healthy and unhealthy."""
         columns = []
         for spec in orders.jobs:
@@ -328,7 +344,8 @@ class Fleet:
             columns.append((checked, play.ready_ms, fails, play.unhealthy_runs or RUN_MAX))
         checked, ready, fails, fail_runs = np.array(columns, dtype=np.int64)[orders.job[items]].T
         fails[orders.run[items] > fail_runs] = NEVER_MS
-        started = np.where(checked, 0, ready)
+        started = np.where(checked, 0, ready) + (begins - now)
+        ready, fails = ready + (begins - now), np.minimum(NEVER_MS, fails + (begins - now))
         self._report(reports_of(orders, items[started <= 0], RunReport.STARTED, 0))
         for state, due, some in (
             (RunReport.STARTED, started, started > 0),

@@ -63,6 +63,7 @@ class HostGroup(ScenarioPart):
     resources: HostResources
     attributes: dict[Word, Text] = Field(default={})
     taints: Annotated[dict[TaintKey, ShortText], Field(max_length=TAINTS_MAX)] = Field(default={})
+    starts_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
     joins: Milliseconds = 0
     fails: Milliseconds | None = None
     returns: Milliseconds | None = None
@@ -89,7 +90,8 @@ class HostGroup(ScenarioPart):
         """Some of its hosts."""
         pattern = self.pattern or f"{self.name}-#"
         amounts, sizes = in_order(self.resources.named()), self.resources.sizes()
-        return SimHost(count, amounts, dict(self.attributes), pattern, first, sizes, dict(self.taints))
+        taints, rate = dict(self.taints), self.starts_per_second
+        return SimHost(count, amounts, dict(self.attributes), pattern, first, sizes, taints, rate)
 
 
 class LogNormal(Spec):
