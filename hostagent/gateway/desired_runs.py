@@ -168,7 +168,8 @@ class DesiredRuns:
             job = np.searchsorted(starts, slots, side="right") - 1
             instance = slots - starts[job]
             if kind == OrderKind.START:
-                may = self._gangs.startable(job_ids, job, instance)
+                may = np.flatnonzero(self._gangs.startable(job_ids, job, instance))
+                may = may[np.argsort(self._are_batch(job_ids, job[may], slots[may]), kind="stable")]
                 slots, job, instance = slots[may], job[may], instance[may]
             if len(slots):
                 ports = (
@@ -178,6 +179,13 @@ class DesiredRuns:
                 version = version if kind == OrderKind.START else np.zeros_like(version)
                 pieces.append(HostOrders(_all(kind, slots), job_ids, host, job, instance, run, version, ports))
         return pieces
+
+    def _are_batch(self, job_ids: Sequence[str], job: Column, slots: Column) -> Column:
+        """Which runs are of batch jobs: hosts start them after those of services."""
+        jobs, first, index = np.unique(job, return_index=True, return_inverse=True)
+        versions = self._slots["version"][slots[first]].tolist()
+        specs = [self._specs.get(Variant(job_ids[at], each, 0)) for at, each in zip(jobs, versions, strict=True)]
+        return np.array([spec is None or spec.kind == "batch" for spec in specs], dtype=np.bool_)[index]
 
     def orders(self, position: int, whole: bool, hosts: Iterable[int], pieces: Sequence[HostOrders]) -> Orders:
         """Pieces as one message to some hosts, in the order given. A job stands there once for each of its versions

@@ -3,7 +3,7 @@
 import numpy as np
 
 from events.bounds import INT_MAX
-from events.codes import Code
+from events.codes import Code, Outcome
 from events.columns import I32, I64
 from events.ranks import Rank, are_entitled, ranks_of, with_place
 from events.reasons import LASTING
@@ -100,13 +100,14 @@ class TaskRecords:
         cell = self._state.change_cell()
         cell.served += 1
         rank = ranks_of(event)[index]
+        number = min(cell.served, INT_MAX)
         self._queues.update(
             slots,
             queued=0,
             held=event.run_array[index],
             rank=rank,
             due_s=np.where(rank == Rank.ENTITLED, second(now), 0),
-            number=min(cell.served, INT_MAX),
+            number=self._coming_back(slots, event.run_array[index], number) if self._queues.comeback.parts else number,
         )
         for pool in {self._queues.jobs[job_id].pool: None for job_id in event.job_ids}:
             self._pools.change(pool).served = cell.served
@@ -153,7 +154,8 @@ class TaskRecords:
         run = event.run_array[index]
         back = (arena["held"][slots] == run) & (arena["ended"][slots] < run) & (arena["placed"][slots] == 0)
         slots, run = slots[back], run[back]
-        self._queues.update(slots, queued=-run if event.bound else run, **dict.fromkeys(OF_ADMISSION, 0))
+        cleared = dict.fromkeys(OF_ADMISSION, 0) | {"number": self._coming_back(slots, run, 0)}
+        self._queues.update(slots, queued=-run if event.bound else run, **cleared)
         if event.bound:
             self._queues.bound |= dict.fromkeys(event.job_ids)
             return
@@ -175,7 +177,14 @@ class TaskRecords:
         self._queues.update(over, **dict.fromkeys(OF_ADMISSION, 0))
         self._queues.update(slots[waits], queued=0)
         slots, run = slots[again], run[again]
+        if not len(slots):
+            return
+        lost = event.outcome_array[exists][again] == Outcome.LOST
         due_s = np.where(are_entitled(arena["rank"][slots]), second(now), 0)
+        for job_id, job, key, part in self._queues.split(slots[lost]) if lost.any() else ():
+            if job.service:
+                arena.set("number", part, -1 - arena["held"][part])
+                self._queues.comeback.parts.setdefault(PartKey(job_id, key), False)
         self._queues.update(slots, held=run + 1, placed=0, leaving=0, placed_s=0, due_s=due_s)
 
     def ordered(self, event: PreemptionsOrdered, until_ms: int) -> None:
@@ -233,6 +242,11 @@ class TaskRecords:
                 late = np.flatnonzero(arena["leaving"][base : base + size] == number) + base
                 if len(late):
                     self._queues.update(late, leaving=-number)
+
+    def _coming_back(self, slots: I64, run: I32, number: int) -> I32:
+        """The numbers of tasks at these runs: that of one that comes back says so, others have this one."""
+        had = self._queues.arena["number"][slots]
+        return np.where((had < 0) & (had == -run), had, number).astype(np.int32)
 
     def _reshape(self, event: GangsQueued, slots: I64, index: I64) -> None:
         """Tasks that are queued ask something else from this run on."""

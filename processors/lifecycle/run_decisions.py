@@ -219,6 +219,9 @@ def _hosts(arena: Arena, slots: I64, lookup: RunLookup) -> tuple[list[tuple[str,
 
 
 def _ordered(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
+    """Hosts start runs one after another, as they are ordered: those of services come first."""
+    if len(slots) > 1:
+        slots = slots[np.argsort(arena["traits"][slots] & Trait.STATELESS == 0, kind="stable")]
     columns = run_columns(arena, slots, lookup)
     hosts, host = _hosts(arena, slots, lookup)
     ports: list[int] = []

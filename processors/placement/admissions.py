@@ -22,6 +22,9 @@ from processors.state.cell_settings import CellSettings
 from processors.state.seconds import Wait, second
 from processors.state.table import Table
 
+COMES_BACK = -INT_MAX - 1
+"""The bit that is set in the number of an admission whose task comes back: it is below all others."""
+
 Ranges = GangsAdmitted | AdmissionsRanked | GangsQueued | GangsReturned | GangsParked
 
 
@@ -146,6 +149,18 @@ class Admissions:
         slots = slots[self._arena["rank"][slots] > 0]
         self._arena.put(slots, rank=0, admission=0)
 
+    def come_back(self, slots: I64, lost: Mask) -> None:
+        """Tasks keep their admission, and don't wait yet. Instances of services that were lost with their hosts come
+        before all others of their rank, as long as they have no place.
+        """
+        admission = self._arena["admission"]
+        others = slots[~lost & (admission[slots] < 0)]
+        if len(others):
+            self._arena.set("admission", others, admission[others] & INT_MAX)
+        for job_id, part in self._waits.by_job(slots[lost]) if lost.any() else ():
+            if self._jobs[job_id].service:
+                self._arena.set("admission", part, admission[part] | COMES_BACK)
+
     def _wait(self, event: GangsAdmitted | GangsQueued, runs: NamedRuns, rank: I32, now: int) -> None:
         arena, slots, run = self._arena, runs.slots, runs.run
         good = (run > arena["ended"][slots]) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
@@ -181,7 +196,7 @@ class Admissions:
         if isinstance(event, GangsAdmitted):
             return fresh
         had = self._arena["admission"][slots]
-        return np.where(had > 0, had, fresh)
+        return np.where(had != 0, had, fresh)
 
     def _renumber(self) -> None:
         """Numbers the admissions again from 1, in their order: the numbers have grown as far as a column goes."""

@@ -23,6 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from events.bounds import INT_MAX
+from events.codes import Outcome
 from events.columns import FEW, I32, I64, distinct, indexed
 from events.instance_changes import instance_change
 from events.job_ends import is_over
@@ -238,11 +239,12 @@ class Runs:
         if len(run) != len(slots):
             return
         slots, run, keeps = slots[exists], run[exists], event.kept_array[exists]
-        hold = event.hold_array[exists] == 1
+        hold, again = event.hold_array[exists] == 1, bool(keeps.any())
+        lost = event.outcome_array[exists] == Outcome.LOST if again else hold
         if len(slots) > 1:
             order = np.lexsort((run, slots))
             order = order[np.diff(slots[order], append=-1) != 0]  # of a task named twice, the highest run
-            slots, run, keeps, hold = slots[order], run[order], keeps[order], hold[order]
+            slots, run, keeps, hold, lost = slots[order], run[order], keeps[order], hold[order], lost[order]
         arena = self.arena
         self.homes.leave(slots[~hold & (run > arena["ended"][slots])])
         last = np.maximum(arena["ended"][slots], run)
@@ -253,7 +255,10 @@ class Runs:
         self.homes.keep(slots[over & hold], there[over & hold], now)
         void_waits = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= last)]
         self.admissions.stop(self._whole_gangs(void_waits))
-        self.admissions.withdraw(slots[(keeps == 0) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)])
+        idle = (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
+        self.admissions.withdraw(slots[(keeps == 0) & idle])
+        if again:
+            self.admissions.come_back(slots[(keeps == 1) & idle], lost[(keeps == 1) & idle])
 
     def changed(self, event: JobChanged, now: int) -> None:
         """A job that has ended leaves the state; what others still say of it is void."""

@@ -1,5 +1,5 @@
 """Checks the order in which placement serves what waits: entitled before borrowed, of either jobs that are bound to
-hosts before others, then as it was admitted.
+hosts before others, then services that come back from lost hosts, then as it was admitted.
 
 Only tasks that are placed alone are compared: one that needs no more than another, with the same conditions on hosts,
 would have found a place where that was placed.
@@ -7,13 +7,15 @@ would have found a place where that was placed.
 
 from typing import NamedTuple
 
+from events.codes import Outcome
+from events.columns import ints
 from events.records.entitlement import GangsAdmitted
-from events.records.lifecycle import GangsQueued
+from events.records.lifecycle import GangsQueued, RunsEnded
 from events.records.placement import TasksPlaced
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
-from paceline.simulate.checker.items import Task, flags_of, places_of, ranges_of
+from paceline.simulate.checker.items import Task, flags_of, places_of, ranges_of, runs_of
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
 
@@ -22,6 +24,8 @@ class _Rank(NamedTuple):
     borrowed: bool
     free: bool
     """Whether no task of its job is bound to a host."""
+    new: bool
+    """Whether it isn't an instance of a service that was lost with its host and kept its admission."""
     number: int
 
 
@@ -32,6 +36,8 @@ class Serving:
         self._hosts, self._plans, self._units = hosts, plans, pools.units
         self._numbers: dict[Task, int] = {}
         self._admissions = 0
+        self._back: set[Task] = set()
+        """Instances of services that keep the admission of a run that was lost."""
         self._bound: set[str] = set()
         """Jobs of which tasks were ever bound to hosts."""
         self._kept: set[Task] = set()
@@ -45,6 +51,12 @@ class Serving:
                     for task in gangs.tasks():
                         self._admissions += 1
                         self._numbers[task] = self._admissions
+                        self._back.discard(task)
+            elif isinstance(event, RunsEnded):
+                columns = zip(runs_of(event), ints(event.outcome).tolist(), ints(event.kept).tolist(), strict=True)
+                for (task, _), outcome, kept in columns:
+                    lost = kept == 1 and outcome == Outcome.LOST and self._units.jobs[task[0]].kind != "batch"
+                    (self._back.add if lost else self._back.discard)(task)
             elif isinstance(event, GangsQueued):
                 bound = {task for each in ranges_of(event) for task in each.tasks() if self._hosts.bound_to(task)}
                 self._bound |= {job_id for job_id, _ in bound}
@@ -71,7 +83,8 @@ class Serving:
         return alone and task in self._numbers and not shape_of(self._units.jobs[task[0]], task[1]).ports
 
     def _rank(self, task: Task) -> _Rank:
-        return _Rank(not self._hosts.is_entitled(task), task[0] not in self._bound, self._numbers[task])
+        borrowed, free = not self._hosts.is_entitled(task), task[0] not in self._bound
+        return _Rank(borrowed, free, task not in self._back, self._numbers[task])
 
     def _compare(self, task: Task, run: int, placed: list[tuple[Task, int, str]], round_: Round) -> None:
         shape, mine = shape_of(self._units.jobs[task[0]], task[1]), self._hosts.bound_to(task)

@@ -14,8 +14,10 @@ from events.resources import Vector
 from events.work_classes import DAEMONS, LENT_TO
 from processors.entitlement.queues.parts import Form, PartKey
 
-Place = tuple[int, int, int, PartKey]
-"""The place of a part in its pool: priority descending, then order of acceptance, then its first instance."""
+Place = tuple[int, bool, int, int, PartKey]
+"""The place of a part in its pool: priority descending, then such as come back (`comeback.py`), then order of
+acceptance, then its first instance.
+"""
 Line = tuple[int, int]
 """A class of work, and the kinds that its units need, as `bits`."""
 ALL = -1
@@ -161,7 +163,7 @@ class QueueOrder:
     def tell(self, standing: Standing, is_told: bool, is_untold: bool) -> None:
         """Notes whether a part was told why it waits (see `PoolQueue`)."""
         queue = standing.queue
-        number, part = standing.place[1], standing.place[-1]
+        number, part = standing.place[2], standing.place[-1]
         if is_told != standing.told:
             _set(queue.told, (number, part), is_told)
             standing.told = is_told

@@ -17,6 +17,7 @@ from events.ranks import are_entitled
 from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale, subtract
 from events.work_classes import REVOCABLES, class_of
+from processors.entitlement.queues.comeback import Comeback
 from processors.entitlement.queues.order import (
     IN_BORROWED,
     IN_CLAIMS,
@@ -30,9 +31,9 @@ from processors.entitlement.queues.parts import COLUMNS, CONTROLLER, GANG, ROLES
 from processors.entitlement.queues.usage import (
     CLAIMS,
     WAITS,
-    Numbers,
     Transition,
     Usages,
+    count_seconds,
     delta_of,
     states_of,
     states_of_few,
@@ -85,6 +86,7 @@ class Queues:
         """Grows with each change of demand or allocation."""
         self.aside: dict[PartKey, None] = {}
         """Parts that placement gave back for good; they claim nothing until hosts change."""
+        self.comeback = Comeback(self.arena)
         self.bound: dict[str, None] = {}
         """Jobs with tasks whose hosts, the only ones that they may run on, don't take them."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
@@ -111,6 +113,8 @@ class Queues:
         arena = self.arena
         self.bound = {self.at[each - 1]: None for each in distinct(arena["owner"][arena["queued"] < 0]).tolist()}
         slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
+        back = self.comeback.among(np.flatnonzero(arena["number"] < 0))
+        self.comeback.parts = {PartKey(job_id, key): False for job_id, _, key, _ in self.split(back)}
         none = np.zeros(len(slots), dtype=np.int64)
         self._count(transitions(arena, slots, none, none), rows_as_they_are=True)
 
@@ -222,6 +226,7 @@ class Queues:
         self._numbers.give_back(row.number)
         for key in row.parts:
             self.aside.pop(PartKey(job_id, key), None)
+            self.comeback.parts.pop(PartKey(job_id, key), None)
         del self.at[row.base]
 
     def _shapes(self, row: JobRow) -> list[tuple[int, int]]:
@@ -293,9 +298,9 @@ class Queues:
             if row.daemon:
                 continue
             if CLAIMS[was]:
-                _count_seconds(claimed.setdefault((row.pool, -1), {}), since)
+                count_seconds(claimed.setdefault((row.pool, -1), {}), since)
             if CLAIMS[is_]:
-                _count_seconds(claimed.setdefault((row.pool, 1), {}), due_s)
+                count_seconds(claimed.setdefault((row.pool, 1), {}), due_s)
         for kind, count in alike.items():
             self._add(kind, scale(self.shapes[kind[4] // ROLES].need, count), sums)
         for (pool, sign), claiming in claimed.items():
@@ -397,6 +402,13 @@ class Queues:
         counts = row.parts[part.key]
         ready = counts.queued > 0 and self.is_ready(row, part.key)
         standing = self._order.standing.get(part)
+        if (
+            part in self.comeback.parts
+            and self.comeback.turned(part, self._tasks(row, part.key))
+            and standing is not None
+        ):
+            self._leave(row, standing)
+            standing = None
         if not (ready or counts.borrowed or counts.claims or (counts.returned and counts.queued)):
             if standing is not None:
                 self._leave(row, standing)
@@ -416,7 +428,8 @@ class Queues:
 
     def _enter(self, part: PartKey, row: JobRow) -> Standing:
         line = self.kind(row, part.key), bits(self.unit_need(row, part.key))
-        place = (-row.precedence, row.number, row.parts[part.key].first, part)
+        is_back = bool(self.comeback.parts) and self.comeback.has(part)
+        place = (-row.precedence, not is_back, row.number, row.parts[part.key].first, part)
         return self._order.enter(row.pool, place, line, self.form(row, part.key), self.nothing)
 
     def _leave(self, row: JobRow, standing: Standing) -> None:
@@ -486,6 +499,11 @@ class Queues:
     def gang(self, row: JobRow) -> I64:
         """The members of the gang of a job."""
         return np.arange(row.base, row.base + row.gang_min)
+
+    def _tasks(self, row: JobRow, key: int) -> I64:
+        """All tasks of a part, ascending."""
+        slots = np.arange(row.base, row.base + row.instances)
+        return slots if len(row.parts) == 1 else dict(self._split(row, slots)).get(key, NO_SLOTS)
 
     def slots(self, row: JobRow, key: int, column: str, value: int = 0) -> I64:
         """The tasks of a part for which a column has a value, or, with 0, any but 0; ascending."""
@@ -580,13 +598,3 @@ class Queues:
             return
         many = np.asarray(slots, dtype=np.int64)
         yield from by(many, self._keys(row, many))
-
-
-def _count_seconds(counts: dict[int, int], since: Numbers) -> None:
-    """Counts tasks by the second since when they are entitled without a place. A `Counter` takes twice the time."""
-    if len(since) == 1:
-        second = int(since[0])
-        counts[second] = counts.get(second, 0) + 1
-        return
-    for second, count in zip(*(each.tolist() for each in counted(np.asarray(since, dtype=np.int64))), strict=True):
-        counts[second] = counts.get(second, 0) + count

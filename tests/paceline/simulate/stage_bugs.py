@@ -1,5 +1,5 @@
-"""Bugs that are planted in how placement drains hosts, each in a scenario of tests/scenarios/maintenance that holds
-without it.
+"""Bugs that are planted in how hosts are drained, and in what follows when many are lost, each in a scenario of
+tests/scenarios/maintenance that holds without it.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,10 @@ from events.codes import Code, Stage
 from events.columns import I64
 from events.records.parts import DrainPlan
 from events.records.placement import HostLost, HostMaintenanceChanged
+from hostagent.gateway.desired_runs import DesiredRuns
+from processors.entitlement.queues.comeback import Comeback
 from processors.placement import stages
+from processors.placement.admissions import Admissions
 from processors.placement.hosts import Hosts
 from processors.placement.machine import Placement
 from processors.placement.maintenance import HostsAskRow, Maintenance
@@ -116,6 +119,21 @@ def resumed_hosts_stay_away(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Maintenance, "_goal", cordoned)
 
 
+def batch_work_was_there_first(patch: pytest.MonkeyPatch) -> None:
+    """Services that lost instances stand where they stood."""
+    patch.setattr(Comeback, "has", lambda self, part: False)
+
+
+def hosts_start_by_number(patch: pytest.MonkeyPatch) -> None:
+    """What a host that connects is to run is told by the number of the job."""
+    patch.setattr(DesiredRuns, "_are_batch", lambda self, job_ids, job, slots: np.zeros(len(job), dtype=np.bool_))
+
+
+def what_comes_back_has_its_old_number(patch: pytest.MonkeyPatch) -> None:
+    """Placement serves instances of lost services as they were admitted."""
+    patch.setattr(Admissions, "come_back", lambda self, slots, lost: None)
+
+
 class Found(NamedTuple):
     """Where a bug is found, and by what words."""
 
@@ -135,4 +153,7 @@ PLANTED: dict[Plant, Found] = {
     room_is_kept_where_nothing_may_go: Found("reserved-and-homes", "job big ran on no host"),
     a_lost_host_is_up_again: Found("host-lost-while-draining", "h-1 drains, and nothing is there"),
     resumed_hosts_stay_away: Found("drained-and-resumed", "host h-1 is CORDONED"),
+    batch_work_was_there_first: Found("mass-loss", "job shop tasks RUNNING 140"),
+    hosts_start_by_number: Found("mass-restart", "job batch tasks RUNNING 4"),
+    what_comes_back_has_its_old_number: Found("mass-loss-while-entitlement-is-away", "which was to go first"),
 }

@@ -110,9 +110,9 @@ class World(Alone[Entitlement]):
     def _queue(self, parts: list[Range], *before: Event, shapes: Sequence[TaskShape] = (), kept: int = 0) -> list[Run]:
         return admitted(self.peer("lifecycle", *before, queued(parts, kept, shapes)))
 
-    def end(self, *runs: Run, kept: int = 0) -> list[Run]:
-        zeros = pack_ints([0] * len(runs))
-        event = RunsEnded(**columns(runs), outcome=zeros, exit_code=zeros, kept=pack_ints([kept] * len(runs)))
+    def end(self, *runs: Run, kept: int = 0, outcome: int = 0) -> list[Run]:
+        zeros, outcomes = (pack_ints([value] * len(runs)) for value in (0, outcome))
+        event = RunsEnded(**columns(runs), outcome=outcomes, exit_code=zeros, kept=pack_ints([kept] * len(runs)))
         return admitted(self.peer("lifecycle", event))
 
     def place(self, *runs: Run) -> list[Event]:

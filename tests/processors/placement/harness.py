@@ -156,9 +156,10 @@ class World(Alone[Placement]):
         """As `run`, beyond the entitlement of its pool."""
         return self.run(job, instances, entitled=0, **spec)
 
-    def end(self, *runs: Run, kept: int = 0, hold: int = 0) -> list[Event]:
+    def end(self, *runs: Run, kept: int = 0, hold: int = 0, outcome: Outcome = Outcome.SUCCEEDED) -> list[Event]:
         """`hold`: the next run is to go where this one was."""
-        return self.peer("lifecycle", replace(ended(runs, kept), hold=pack_ints([hold] * len(runs))))
+        holds, outcomes = (pack_ints([value] * len(runs)) for value in (hold, int(outcome)))
+        return self.peer("lifecycle", replace(ended(runs, kept), hold=holds, outcome=outcomes))
 
     def order(self, number: int, units: Sequence[Range], **more: Any) -> list[Event]:
         """Entitlement orders that units leave."""

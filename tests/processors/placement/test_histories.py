@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from events.codes import Code, Stage
+from events.codes import Code, Outcome, Stage
 from events.ranks import Rank
 from events.reasons import LASTING
 from events.records.base import Event
@@ -230,8 +230,8 @@ class History(RuleBasedStateMachine):
         gang = self.gangs[job]
         return (0, gang) if instance < gang else (instance, 1)
 
-    @rule(data=st.data(), kept=st.booleans(), hold=st.booleans())
-    def a_task_ends(self, data: st.DataObject, kept: bool, hold: bool) -> None:
+    @rule(data=st.data(), kept=st.booleans(), hold=st.booleans(), lost=st.booleans())
+    def a_task_ends(self, data: st.DataObject, kept: bool, hold: bool, lost: bool) -> None:
         if not self.runs:
             return
         job, instance = data.draw(st.sampled_from(sorted(self.runs)))
@@ -246,7 +246,8 @@ class History(RuleBasedStateMachine):
                 self.homes.pop(task, None)
             if not kept:
                 self.claims.pop(task, None)
-        self.take(self.world.end(*((*task, self.runs[task]) for task in ends), kept=int(kept), hold=int(hold)))
+        runs, outcome = [(*task, self.runs[task]) for task in ends], Outcome.LOST if lost else Outcome.SUCCEEDED
+        self.take(self.world.end(*runs, kept=int(kept), hold=int(hold), outcome=outcome))
         for task in ends:
             self.runs[task] += 1
 

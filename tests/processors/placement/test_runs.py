@@ -4,7 +4,7 @@ import pytest
 
 from events.bounds import INT_MAX
 from events.cell_settings import DEFAULTS
-from events.codes import Code
+from events.codes import Code, Outcome
 from events.columns import ints
 from events.ranks import Rank
 from events.records.entitlement import GangsAdmitted
@@ -428,3 +428,16 @@ def test_columns_that_do_not_fit_together_are_void(world: World) -> None:
     world.accept("a", 2)
     torn = GangsAdmitted(job_ids=("a",), job=bytes(4), first=bytes(8), count=bytes(4), run=b"", gang=bytes(4))
     assert not world.peer("entitlement", torn)
+
+
+def test_services_that_come_back_from_lost_hosts_go_first_until_they_have_places() -> None:
+    world = World()
+    world.host("h1", cpu=4000)
+    world.host("h2", cpu=4000)
+    world.run("batch", 4)
+    world.run("web", 4, kind="stateless")
+    lost = [(job, at, 1) for job in ("batch", "web") for at in range(4) if job == "batch" or at < 2]
+    world.silence("h1")
+    world.confirm("h1")
+    world.end(*lost, kept=1, outcome=Outcome.LOST)
+    assert set(hosts_of(world.requeue(("batch", 0, 4, 2, 0), ("web", 0, 2, 2, 0)))) >= {("web", 0, 2), ("web", 1, 2)}
