@@ -181,7 +181,7 @@ class DesiredRuns:
         return pieces
 
     def _are_batch(self, job_ids: Sequence[str], job: Column, slots: Column) -> Column:
-        """Which runs are of batch jobs: hosts start them after those of services."""
+        """For each run, whether it is of a batch job: hosts start those after services."""
         jobs, first, index = np.unique(job, return_index=True, return_inverse=True)
         versions = self._slots["version"][slots[first]].tolist()
         specs = [self._specs.get(Variant(job_ids[at], each, 0)) for at, each in zip(jobs, versions, strict=True)]

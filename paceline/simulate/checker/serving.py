@@ -54,8 +54,8 @@ class Serving:
                         self._back.discard(task)
             elif isinstance(event, RunsEnded):
                 columns = zip(runs_of(event), ints(event.outcome).tolist(), ints(event.kept).tolist(), strict=True)
-                for (task, _), outcome, kept in columns:
-                    lost = kept == 1 and outcome == Outcome.LOST and self._units.jobs[task[0]].kind != "batch"
+                for (task, _), outcome, keeps in columns:
+                    lost = keeps == 1 and outcome == Outcome.LOST and self._units.jobs[task[0]].kind != "batch"
                     (self._back.add if lost else self._back.discard)(task)
             elif isinstance(event, GangsQueued):
                 bound = {task for each in ranges_of(event) for task in each.tasks() if self._hosts.bound_to(task)}
