@@ -2,8 +2,6 @@
 answered DONE shows.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 from sqlalchemy import Connection
 
@@ -31,8 +29,8 @@ class PoolFold:
         self._cache = cache
         self._unread = Unread(cache.unread, "pools", rounds_of("lifecycle"))
         """The jobs that lifecycle has forgotten and entitlement hasn't, each with its pool."""
-        self._pools_of: dict[str, list[str]] = {}
-        """The pools of these by job: that of the submission that entitlement knows, and those of newer ones."""
+        self._pools_of: dict[str, str] | None = None
+        """The pools of these by job, of the submission that entitlement knows; None: to be found again."""
         self.folds: Folds = {
             PoolAnswered: self._answered,
             EntitlementsSet: self._set,
@@ -44,26 +42,21 @@ class PoolFold:
     def restore(self, connection: Connection) -> None:
         """Finds again what entitlement hasn't read."""
         self._unread.restore(connection)
-        for job_id, pool in self._unread.items():
-            self._pools_of.setdefault(job_id, []).append(pool)
+        self._pools_of = None
 
     def flush(self) -> None:
         """Writes what isn't read yet."""
         self._unread.flush()
 
-    def forgotten(self, moment: RecordContext, jobs: Iterable[tuple[str, str]]) -> None:
+    def forgotten(self, moment: RecordContext, jobs: list[tuple[str, str]]) -> None:
         """Lifecycle has forgotten jobs, each with its pool; entitlement may admit their tasks until it reads that."""
-        for job_id, pool in jobs:
-            self._unread.add(moment.offset, job_id, pool)
-            self._pools_of.setdefault(job_id, []).append(pool)
+        self._unread.add(moment.offset, jobs)
+        self._pools_of = None
 
     def covered(self, position: int) -> None:
         """Entitlement has read what lifecycle said before a position."""
-        for job_id, _ in self._unread.read(position):
-            pools = self._pools_of[job_id]
-            del pools[0]
-            if not pools:
-                del self._pools_of[job_id]
+        if self._unread.read(position):
+            self._pools_of = None
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of pools."""
@@ -83,11 +76,14 @@ class PoolFold:
         self._cache.meta.put(MetaRow(CAPACITY_META, to_json(whole)))
 
     def _admitted(self, moment: RecordContext, event: GangsAdmitted) -> None:
+        if self._pools_of is None:
+            self._pools_of = {}
+            for (jobs,) in reversed(self._unread.items()):
+                self._pools_of.update(jobs)
         self._cache.jobs.load(event.job_ids)
         for job_id, tasks in per_job(event, event.count_array):
-            pool = next(iter(self._pools_of.get(job_id, ())), None)
-            if pool is None and (job := self._cache.jobs.get(job_id)) is not None:
-                pool = job.pool
+            job = self._cache.jobs.get(job_id)
+            pool = self._pools_of.get(job_id, job.pool if job is not None else None)
             if pool is not None and (row := self._cache.pools.change(pool)) is not None:
                 row.admitted += tasks
 

@@ -44,7 +44,7 @@ def allows(shape: TaskShape, host: Offering) -> bool:
 
 def is_ruled(shape: TaskShape) -> bool:
     """Whether tasks look at those beside them."""
-    return shape.rules is not None and shape.rules != PlacementRules(shape.rules.tolerations)
+    return shape.rules is not None and shape.rules != PlacementRules(shape.rules.tolerations, stays=shape.rules.stays)
 
 
 def _names(constraints: Sequence[Constraint], mark: str) -> bool:
