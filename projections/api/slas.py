@@ -74,17 +74,15 @@ def _of_job(connection: Connection, job_id: str) -> SlaState:
 def _page(connection: Connection, pool: str, at_risk: bool, after: str, size: int) -> list[SlaState]:
     """The first SLAs after a job that are looked for."""
     own, first, end = subtree(pool)
-    now_ms, states = newest_ms(connection), list[SlaState]()
+    budgets, states = queries.Budgets(connection, newest_ms(connection)), list[SlaState]()
+    most = LOOKED_AT if pool or at_risk else size
     while len(states) < size:
-        rows = queries.sla_rows(connection, tables.slas.c.job_id > after, most=LOOKED_AT)
+        rows = queries.sla_rows(connection, tables.slas.c.job_id > after, most=most)
         jobs = queries.jobs_of(connection, [row.job_id for row in rows])
-        for row in rows:
-            job = jobs.get(row.job_id)
-            if job is None or not (not pool or job.pool == own or first < job.pool < end):
-                continue
-            state = queries.sla_of(connection, job, now_ms)
-            states += [state] if state["at_risk"] or not at_risk else []
-        if len(rows) < LOOKED_AT:
+        there = [(jobs[row.job_id], row) for row in rows if row.job_id in jobs]
+        mine = [(job, row) for job, row in there if not pool or job.pool == own or first < job.pool < end]
+        states += budgets.states(mine, at_risk)
+        if len(rows) < most:
             break
         after = rows[-1].job_id
     return states[:size]

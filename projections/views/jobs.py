@@ -49,7 +49,7 @@ class JobFold:
         self._series = series
         self._tasks = TaskFold(cache, times, series)
         self._updates = UpdateFold(cache, self._tasks)
-        self._slas = SlaFold(cache)
+        self.slas = SlaFold(cache)
         self._waiting = Waiting(cache)
         self.folds: Folds = {
             JobAccepted: self._accepted,
@@ -66,13 +66,12 @@ class JobFold:
             HostSuspected: self._suspected,
             **self._tasks.folds,
             **self._updates.folds,
-            **self._slas.folds,
         }
 
     def restore(self, connection: Connection) -> None:
         """Finds again what is derived from rows."""
         self._tasks.restore(connection)
-        self._slas.restore(connection)
+        self.slas.restore(connection)
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of jobs."""
@@ -121,7 +120,7 @@ class JobFold:
     def _accepted(self, moment: RecordContext, event: JobAccepted) -> None:
         self._answer(moment, event, Code.DONE)
         if has_sla(event.max_unavailable, event.sla):
-            self._slas.put(event)
+            self.slas.put(moment, event)
         job = self._cache.jobs.get(event.job_id)
         if job is not None and job.ended_ms and job.base >= 0:
             self._there_again(moment, event)
@@ -164,8 +163,8 @@ class JobFold:
         row = self._cache.jobs.change(event.job_id)
         if row is None or row.base < 0:
             return
-        if event.job_id in self._slas.jobs:
-            self._slas.instances_changed(event)
+        if event.job_id in self.slas.jobs:
+            self.slas.instances_changed(event)
         before, row.position = row.tasks, moment.offset + 1
         self._tasks.change_instances(moment, row, event)
         self._use(row.pool, 0, row.tasks - before)
@@ -232,8 +231,8 @@ class JobFold:
             row.ended_ms, row.waits_ms = moment.now, 0
             self._use(row.pool, -1, -row.tasks)
             self._cache.explanations.remove_all(event.job_id, KINDS)
-            if event.job_id in self._slas.jobs:
-                self._slas.remove(event.job_id)
+            if event.job_id in self.slas.jobs:
+                self.slas.remove(event.job_id)
 
     def _use(self, path: str, jobs: int, tasks: int) -> None:
         row = self._cache.pool_use.change(path) or self._cache.pool_use.put(PoolUseRow(path))

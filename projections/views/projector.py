@@ -110,7 +110,7 @@ class Projector:
         self._leaving = JobRetention(self._cache)
         self._usage = UsageFold(self._cache)
         first = (self._reasons, self._preemptions, self._others, self._marks)
-        folds = (*first, self._series, self._jobs, self._pools, self._waiting, self._disruptions)
+        folds = (*first, self._series, self._jobs, self._jobs.slas, self._pools, self._waiting, self._disruptions)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
         for holder in (*folds, self._hosts, self._maintenance):
             for kind, fold in holder.folds.items():

@@ -18,6 +18,8 @@ class SlaRow(msgspec.Struct):
     """The group whose budget it shares; empty: none."""
     first_surplus: int = -1
     """The first instance that it has beyond the wanted ones, while some are replaced; -1: none."""
+    started_s: int = 0
+    """The second in which one of its runs became available last, or it got an SLA."""
 
 
 class SlaGroupRow(msgspec.Struct):

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, select
 
 from events.instance_changes import instance_change
-from events.records.lifecycle import InstancesChanged, JobAccepted, JobSlaChanged, SlaGroupSet
+from events.records.lifecycle import InstancesChanged, JobAccepted, JobSlaChanged, RunsAvailable, SlaGroupSet
 from events.sla import Bounds, has_sla
 from projections.views import tables
 from projections.views.cache import Cache
@@ -22,20 +22,25 @@ class SlaFold:
         self._groups = cache.sla_groups
         self.jobs: set[str] = set()
         """The jobs that have a row: most have none, and aren't looked for."""
-        self.folds: Folds = {JobSlaChanged: self._changed, SlaGroupSet: self._group}
+        self.folds: Folds = {
+            JobSlaChanged: self._changed,
+            RunsAvailable: self._available,
+            SlaGroupSet: self._group,
+        }
 
     def restore(self, connection: Connection) -> None:
         """Finds again which jobs have a row."""
         self.jobs = set(connection.scalars(select(tables.slas.c.job_id)))
 
-    def put(self, event: JobAccepted | JobSlaChanged) -> None:
+    def put(self, moment: RecordContext, event: JobAccepted | JobSlaChanged) -> None:
         """A job has this SLA."""
         most, policy = event.max_unavailable, event.sla
         text, shared = (to_json(policy), policy.group) if policy is not None else ("", "")
         self.jobs.add(event.job_id)
-        before = self._slas.get(event.job_id)
-        first = before.first_surplus if before is not None else -1
-        self._slas.put(SlaRow(event.job_id, -1 if most is None else most, text, shared, first))
+        row = SlaRow(event.job_id, -1 if most is None else most, text, shared, started_s=moment.now // 1000)
+        if (before := self._slas.get(event.job_id)) is not None:
+            row.first_surplus, row.started_s = before.first_surplus, before.started_s
+        self._slas.put(row)
 
     def remove(self, job_id: str) -> None:
         """A job has no SLA, or is over."""
@@ -54,9 +59,14 @@ class SlaFold:
 
     def _changed(self, moment: RecordContext, event: JobSlaChanged) -> None:
         if has_sla(event.max_unavailable, event.sla):
-            self.put(event)
+            self.put(moment, event)
         else:
             self.remove(event.job_id)
+
+    def _available(self, moment: RecordContext, event: RunsAvailable) -> None:
+        for job_id in event.job_ids if self.jobs else ():
+            if job_id in self.jobs and (row := self._slas.change(job_id)) is not None:
+                row.started_s = moment.now // 1000
 
     def _group(self, moment: RecordContext, event: SlaGroupSet) -> None:
         if event.removed:

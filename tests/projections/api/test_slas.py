@@ -10,6 +10,7 @@ from events.records.jobs import SlaGroupDefined
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesChanged,
+    InstancesWanted,
     JobSlaChanged,
     RunsAvailable,
     RunsStopping,
@@ -17,6 +18,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import TaskShape
 from events.records.sla import DisruptionAllowed
+from projections.queries import sla_counts
 from tests.helpers.maintenance import asked, deferred
 from tests.helpers.written_cell import queued, runs
 
@@ -95,6 +97,33 @@ def test_an_instance_counts_once_it_was_available_for_long_enough_and_its_host_i
     api.fold()
     [use] = api.get("/v1/jobs/web/sla")["used"]
     assert (use["what"], use["tasks"]) == ("on a silent host", 4)
+
+
+def test_the_list_reads_no_tasks_of_jobs_of_which_all_runs(api, monkeypatch):
+    started(api)
+    service(api, "web", max_unavailable=1)
+    service(api, "slow", max_unavailable=1, min_healthy_time="30s", host_id="h2")
+    api.cell.ms += 40_000
+    service(api, "db", max_unavailable=1, host_id="h2")
+    read, columns_at = [], sla_counts.columns_at
+    monkeypatch.setattr(sla_counts, "columns_at", lambda *each: (read.append(each), columns_at(*each))[1])
+    assert [(each["wanted"], each["unavailable"]) for each in api.get("/v1/slas")["slas"]] == [(4, 0)] * 3
+    assert at_risk(api) == []
+    assert not read
+    api.cell.decide("lifecycle", RunsAvailable(**runs("slow", (2,))))
+    api.fold()
+    assert at_risk(api) == ["slow"], "one of its runs has begun anew"
+    assert len(read) == 1
+    api.cell.fact(HostSilent(host_id="h1", session=1))
+    api.fold()
+    assert at_risk(api) == ["slow", "web"]
+    stops(api, "db", (3,), RunCause.DRAIN)
+    assert at_risk(api) == ["db", "slow", "web"]
+    api.cell.decide("lifecycle", InstancesWanted(job_id="db", wanted=False))
+    api.fold()
+    read.clear()
+    assert [each["wanted"] for each in api.get("/v1/slas")["slas"]] == [0, 4, 4], "of db none is wanted"
+    assert [len(slots) for _, slots in read] == [8]
 
 
 def test_a_job_without_an_sla_has_no_budget(api):
