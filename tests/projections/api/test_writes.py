@@ -508,17 +508,17 @@ def test_an_operator_taints_a_host_and_everybody_sees_it(api):
     assert (fact.key, fact.value, fact.remove, fact.reason) == ("dedicated", "ml", False, "theirs")
 
     def answer(at, event):
-        given = HostTainted(host_id="h1", taints={"dedicated": "ml"})
+        evicts = ("dedicated",) if event.effect == "evict" else ()
+        given = HostTainted(host_id="h1", taints={"dedicated": "ml"}, evicts=evicts)
         return given, HostAnswered(host_id="h1", hosts_offset=at, command_id="", code="DONE", message="")
 
     api.answer("paceline.hosts", "placement", answer)
     assert api.client.post("/v1/hosts/h1/taints?wait=30s", json=body).json()["code"] == "DONE"
     taints = api.client.get("/v1/hosts/h1").json()["taints"]
     assert taints == [{"key": "dedicated", "value": "ml", "by": "operator", "effect": "no_place"}]
-    assert api.client.post("/v1/hosts/h1/taints", json=body | {"effect": "evict"}).status_code == 202
+    evict = body | {"effect": "evict"}
+    assert api.client.post("/v1/hosts/h1/taints?wait=30s", json=evict).json()["code"] == "DONE"
     assert last(api, "paceline.hosts").effect == "evict"
-    api.cell.decide("placement", HostTainted(host_id="h1", taints={"dedicated": "ml"}, evicts=("dedicated",)))
-    api.fold()
     assert api.client.get("/v1/hosts/h1").json()["taints"][0]["effect"] == "evict"
     api.problem(api.client.post("/v1/hosts/h1/taints", json={"key": "a b"}), 422, "INVALID_REQUEST")
     api.problem(api.client.post("/v1/hosts/none/taints", json=body), 404, "NOT_FOUND")
