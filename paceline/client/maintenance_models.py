@@ -59,8 +59,9 @@ class HostMaintenance(TypedDict):
 
 
 class DrainedHost(TypedDict):
-    """The runs of a host that is to drain: those that leave `at_once` since their jobs have no SLA, those that are
-    `asked` for, `batch` tasks, and those that are `bound` to the host and leave last.
+    """The runs of a host that is to drain: those that leave `at_once` since their jobs have no SLA or since they are
+    forced, those that are `asked` for, `batch` tasks that run to their ends, and those that are `bound` to the host and
+    leave last.
     """
 
     host_id: str
@@ -72,8 +73,8 @@ class DrainedHost(TypedDict):
 
 
 class DrainedJob(TypedDict):
-    """A job with runs on hosts that are to drain. `leaves` is at_once, asked, never, batch or bound; so many of its
-    instances as `allowed` may be unavailable on purpose, null: it has no SLA.
+    """A job with runs on hosts that are to drain. `leaves` is at_once, asked, replaced, never, batch, moved, bound or
+    forced; so many of its instances as `allowed` may be unavailable on purpose, null: it has no SLA.
     """
 
     job_id: str
@@ -82,6 +83,10 @@ class DrainedJob(TypedDict):
     instances: int
     leaves: str
     allowed: int | None
+    per_hour: int | None
+    """So many may be disrupted in an hour for others; null: any number."""
+    at_a_time: int | None
+    """So many leave at a time, by its SLA or its group, or are replaced first; null: it has no SLA."""
 
 
 class UnplacedTasks(TypedDict):

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from events.codes import Code, RunCause, Stage
+from events.maintenance_refusals import NO_FORCE, drain_refused
 from events.records.base import Event
 from events.records.hosts import HostsCordonRequested, HostsDrainRequested, HostsResumeRequested
 from events.records.lifecycle import RunsEnded
@@ -21,7 +22,7 @@ from events.records.placement import HostMaintenanceChanged, HostsAnswered
 from processors.placement.drain_cost import cheapest, drain_costs
 from processors.placement.hosts import Hosts
 from processors.placement.runs import Runs
-from processors.placement.stages import CAMPAIGN, NO_FORCE, OPERATOR, STEPS, Goal, StageRow, Stages, changed
+from processors.placement.stages import CAMPAIGN, OPERATOR, STEPS, Goal, StageRow, Stages, changed
 from processors.placement.states import ABSENT, DRAINS
 from processors.state.arena import locate
 from processors.state.causes import CurrentInput, host_fact, recorded
@@ -180,7 +181,7 @@ class Maintenance:
             ask = self._cheapest(ask, now)
         refused = {host_id: code for host_id in ask.host_ids if (code := self._refusal(ask, host_id)) is not None}
         if refused:
-            return [], answer(*_sentence(refused, len(ask.host_ids)), refused)
+            return [], answer(*drain_refused(refused, len(ask.host_ids)), refused)
         goals = {host_id: each for host_id in ask.host_ids if (each := self._goal(ask, host_id)) is not None}
         if not goals:
             return [], answer(Code.REPEATED, "That is so already.")
@@ -271,16 +272,3 @@ class Maintenance:
             hosts[host_id] = row.goal._replace(stage=stage)
         for row, hosts in of_whom.values():
             yield changed(hosts, code, by=row.by, source=row.source, cause=recorded(row.cause))
-
-
-def _sentence(refused: Mapping[str, Code], hosts: int) -> tuple[Code, str]:
-    """The code and the sentence of a refusal; `hosts`: so many were named."""
-    code = next(iter(refused.values()))
-    host_ids = [host_id for host_id, each in refused.items() if each == code]
-    names = ", ".join(host_ids[:3]) + (f" and {len(host_ids) - 3} more" if len(host_ids) > 3 else "")
-    why = {
-        Code.NOT_FOUND: f"This cell knows no host {names}",
-        Code.HOST_IN_CAMPAIGN: f"A maintenance campaign has {names}: `paceline host resume` is the only command for it",
-        Code.HOST_DRAINING: f"A drain has {names}: `paceline host resume` ends drain and cordon",
-    }[code]
-    return code, f"{why}; nothing was changed on any of the {hosts} hosts." if hosts > 1 else f"{why}."

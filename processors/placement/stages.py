@@ -30,7 +30,6 @@ OPERATOR, CAMPAIGN, WINDOW, HEALTH, TAINT = "operator", "campaign", "window", "h
 """Those who set stages (`HostMaintenanceChanged.by`)."""
 STEPS = (Step.PENDING, Step.DRAIN, Step.WORK, Step.CHECK)
 """Those in which a campaign has the host: others don't touch it."""
-NO_FORCE = "The cell doesn't let operators end runs by force: `paceline cell set drain_force=on` permits it."
 
 
 class Goal(NamedTuple):

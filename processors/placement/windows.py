@@ -14,6 +14,7 @@ import numpy as np
 
 from events.bounds import WINDOW_MAX_MS, WINDOW_MIN_MS
 from events.codes import Code, Stage, Step
+from events.maintenance_refusals import NO_FORCE
 from events.records.base import Event
 from events.records.hosts import MaintenanceWindowRemoved, MaintenanceWindowSet
 from events.records.parts import Cause, DrainPlan, ZoneOffsets
@@ -21,7 +22,7 @@ from events.records.placement import HostMaintenanceChanged, HostsAnswered, Main
 from events.schedules import next_opening, schedule_fault
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
-from processors.placement.stages import NO_FORCE, WINDOW, Goal, Stages, changed
+from processors.placement.stages import WINDOW, Goal, Stages, changed
 from processors.state.causes import CauseRow, CurrentInput, host_fact
 from processors.state.cell_settings import CellSettings
 from processors.state.deadlines import Deadlines, earliest
@@ -236,8 +237,7 @@ class Windows:
         if fault := _fault(window):
             return Code.INVALID_SPEC, fault, []
         if window.escalate == "force" and not self._settings.now.drain_force:
-            sentence = NO_FORCE
-            return Code.FORCE_NOT_ALLOWED, sentence, []
+            return Code.FORCE_NOT_ALLOWED, NO_FORCE, []
         if before is None and len(self.table) >= WINDOWS_MAX:
             return Code.INVALID_SPEC, f"The cell has {WINDOWS_MAX} windows, which is the most.", []
         unknown = [host_id for host_id in window.host_ids if host_id not in self._hosts.table]

@@ -27,6 +27,7 @@ from projections.api.context import Context, Wait
 from projections.api.job_plans import plans_of
 from projections.api.problems import ANSWERED, Problem
 from projections.queries.drain_effects import effects_of, host_rows_of, plan_notes
+from projections.queries.drain_refusals import of_drain
 from projections.queries.known_names import unknown_host
 from projections.views import tables
 from projections.views.rows import AnswerRow
@@ -133,7 +134,10 @@ async def _drain(
     def effects() -> tuple[list[str], DrainEffects]:
         with context.views.read() as connection:
             host_ids = resolved(connection, hosts)
-            return host_ids, effects_of(connection, host_ids, dry_run)
+            fact = command.to_event(host_ids, "", command.reason, most, command.force)
+            if dry_run and (refusal := of_drain(connection, fact)):
+                raise refused(*refusal)
+            return host_ids, effects_of(connection, host_ids, dry_run, command.to_part(), command.force)
 
     host_ids, preview = await run_in_threadpool(effects)
     if dry_run:
@@ -156,6 +160,11 @@ def _plan(context: Context, fact: Event, effects: DrainEffects) -> None:
         effects["notes"].append(f"whether all finds a place elsewhere can't be told now: {problem.detail}")
     else:
         effects["notes"] += plan_notes(plan)
+
+
+def refused(code: Code, message: str) -> Problem:
+    """The problem by which a command would be refused."""
+    return Problem(404 if code == Code.NOT_FOUND else 409, code, message)
 
 
 async def _tell(context: Context, command: Command, hosts: Hosts, make: Make, wait: float) -> Response:

@@ -23,11 +23,12 @@ from paceline.client.maintenance_models import (
 )
 from projections.api.commands import MADE, Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
-from projections.api.drains import DryRun, resolved
+from projections.api.drains import DryRun, refused, resolved
 from projections.api.list_requests import states_of
 from projections.api.problems import ANSWERED, not_found
 from projections.queries import maintenances as queries
 from projections.queries.drain_effects import effects_of
+from projections.queries.drain_refusals import of_campaign
 from projections.views.maintenance_rows import MaintenanceRow
 from projections.views.rows import AnswerRow
 
@@ -50,7 +51,9 @@ def routes(context: Context) -> APIRouter:
         def effects() -> tuple[list[str], DrainEffects]:
             with context.views.read() as connection:
                 host_ids = resolved(connection, plan.hosts)
-                return host_ids, effects_of(connection, host_ids, dry_run)
+                if dry_run and (refusal := of_campaign(connection, plan.to_event(host_ids, ""))):
+                    raise refused(*refusal)
+                return host_ids, effects_of(connection, host_ids, dry_run, plan.drain.to_part())
 
         host_ids, preview = await run_in_threadpool(effects)
         if dry_run:

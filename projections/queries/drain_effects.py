@@ -1,33 +1,30 @@
 """The runs that a drain concerns, told before it is asked for: which leave at once, which are asked for, which stay."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import Connection, select
 
-from events.records.jobs import JobSubmitted
-from events.sla import has_sla, limit, never_allows
+from events.quantities import write_ms
+from events.records import parts
 from events.words import plural
 from paceline.client.maintenance_models import DrainedHost, DrainedJob, DrainEffects, DrainPlan
 from projections.queries.drain_pace import slowest
-from projections.queries.host_maintenance import BOUND_KINDS, HostTask, tasks_on
+from projections.queries.host_maintenance import HostTask, tasks_on
+from projections.queries.leaving import Leaving, ways_of
 from projections.queries.pages import rows_of
-from projections.queries.versions import submissions
 from projections.views import tables
-from projections.views.rows import HostRow, JobRow
+from projections.views.rows import HostRow
 
 NAMED_MAX = 3
 _SOME = 500
-
-
-class Leaving(NamedTuple):
-    """The way in which runs of a job leave hosts that drain."""
-
-    way: str
-    """at_once, asked, never, batch or bound."""
-    allowed: int | None
-    """The number of its instances that may be unavailable on purpose; None: it has no SLA."""
+COLUMNS = {
+    **dict.fromkeys(("at_once", "forced", "moved"), "at_once"),
+    **dict.fromkeys(("asked", "replaced", "never"), "asked"),
+    "batch": "batch",
+    "bound": "bound",
+}
+"""By way the column in which its runs are counted."""
 
 
 def host_rows_of(connection: Connection, host_ids: Sequence[str]) -> list[HostRow]:
@@ -39,60 +36,44 @@ def host_rows_of(connection: Connection, host_ids: Sequence[str]) -> list[HostRo
     return [rows[host_id] for host_id in host_ids if host_id in rows]
 
 
-def effects_of(connection: Connection, host_ids: Sequence[str], timed: bool = False) -> DrainEffects:
-    """The effects of a drain of hosts, as the views stand; `timed`: also how long it takes."""
+def effects_of(
+    connection: Connection,
+    host_ids: Sequence[str],
+    timed: bool = False,
+    drain: parts.DrainPlan | None = None,
+    force: bool = False,
+) -> DrainEffects:
+    """The effects of a drain of hosts, as the views stand; `timed`: also how long it takes, and what happens at its
+    deadline; `force`: all that runs there ends at once.
+    """
     hosts = host_rows_of(connection, host_ids)
     tasks = tasks_on(connection, hosts)
-    jobs = {each.job.job_id: each.job for each in tasks}
-    ways = _ways(connection, jobs)
-    counts = Counter((task.host_id, ways[task.job.job_id].way) for task in tasks)
+    ways = ways_of(connection, {each.job.job_id: each.job for each in tasks}, drain, force)
+    counts = Counter((task.host_id, COLUMNS[ways[task.job.job_id].way]) for task in tasks)
     effects: DrainEffects = {
         "hosts": [_host(row.host_id, counts) for row in hosts],
         "jobs": _jobs(tasks, ways),
         "notes": _notes(tasks, ways),
     }
-    if timed and (bound := slowest(tasks, {job_id: way.allowed for job_id, way in ways.items()})[0]):
-        effects["bound"] = bound
+    if timed:
+        effects["notes"] += _deadline(drain, force)
+        if bound := slowest(tasks, ways).text:
+            effects["bound"] = bound
     return effects
 
 
+def _deadline(drain: parts.DrainPlan | None, force: bool) -> Iterator[str]:
+    """The sentences about the deadline of a drain."""
+    if drain is None or force or not drain.deadline_ms or drain.escalate == "wait":
+        return
+    yield f"{write_ms(drain.deadline_ms)} after it begins, preemptible batch tasks that are left leave as SLAs allow"
+    if drain.escalate == "force":
+        yield f"{write_ms(drain.force_after_ms)} later, all that is left is ended, whatever SLAs say"
+
+
 def _host(host_id: str, counts: Mapping[tuple[str, str], int]) -> DrainedHost:
-    of_host = {way: counts.get((host_id, way), 0) for way in ("at_once", "asked", "never", "batch", "bound")}
-    return {
-        "host_id": host_id,
-        "runs": sum(of_host.values()),
-        "at_once": of_host["at_once"],
-        "asked": of_host["asked"] + of_host["never"],
-        "batch": of_host["batch"],
-        "bound": of_host["bound"],
-    }
-
-
-def _ways(connection: Connection, jobs: Mapping[str, JobRow]) -> dict[str, Leaving]:
-    specs: dict[str, JobSubmitted] = {}
-    offsets = [job.offset for job in jobs.values()]
-    for start in range(0, len(offsets), _SOME):
-        specs |= submissions(connection, offsets[start : start + _SOME])
-    return {job_id: _way(job, specs.get(job_id)) for job_id, job in jobs.items()}
-
-
-def allowed_by(connection: Connection, jobs: Mapping[str, JobRow]) -> dict[str, int]:
-    """So many instances may be unavailable on purpose of each job that has an SLA."""
-    ways = _ways(connection, jobs)
-    return {job_id: way.allowed for job_id, way in ways.items() if way.allowed is not None}
-
-
-def _way(job: JobRow, spec: JobSubmitted | None) -> Leaving:
-    allowed = None
-    if spec is not None and has_sla(spec.max_unavailable, spec.sla):
-        allowed = limit(spec.max_unavailable, spec.sla, job.tasks)
-        if never_allows(spec.max_unavailable, spec.sla, job.tasks):
-            return Leaving("never", allowed)
-    if job.kind in BOUND_KINDS:
-        return Leaving("bound", allowed)
-    if job.kind == "batch":
-        return Leaving("batch", allowed)
-    return Leaving("at_once" if allowed is None else "asked", allowed)
+    of_host = {column: counts.get((host_id, column), 0) for column in ("at_once", "asked", "batch", "bound")}
+    return {"host_id": host_id, "runs": sum(of_host.values()), **of_host}  # type: ignore[typeddict-item]
 
 
 def _jobs(tasks: Sequence[HostTask], ways: Mapping[str, Leaving]) -> list[DrainedJob]:
@@ -107,22 +88,38 @@ def _jobs(tasks: Sequence[HostTask], ways: Mapping[str, Leaving]) -> list[Draine
             "instances": jobs[job_id].tasks,
             "leaves": ways[job_id].way,
             "allowed": ways[job_id].allowed,
+            "per_hour": ways[job_id].per_hour,
+            "at_a_time": _at_a_time(ways[job_id]),
         }
         for job_id, count in sorted(runs.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
 
 
+def _at_a_time(way: Leaving) -> int | None:
+    """So many leave at a time, by the SLA or its group, or are replaced; None: it has no SLA."""
+    if way.way == "replaced" or way.allowed is None:
+        return way.surge or None
+    return min(way.allowed, way.of_group) if way.group else way.allowed
+
+
 def _notes(tasks: Sequence[HostTask], ways: Mapping[str, Leaving]) -> list[str]:
-    """The sentences about what has no SLA, and what is never allowed to leave."""
+    """The sentences about what is ended, what has no SLA, and what is never allowed to leave."""
     notes = []
-    runs = Counter(each.job.job_id for each in tasks if ways[each.job.job_id].way == "at_once")
-    if runs:
-        of_jobs = f"{plural(runs.total(), 'run')} of {plural(len(runs), 'job')} without an SLA"
-        notes.append(f"{of_jobs} {'stops' if runs.total() == 1 else 'stop'} at once: {_named(sorted(runs))}")
-    never = sorted({each.job.job_id for each in tasks if ways[each.job.job_id].way == "never"})
-    if never:
-        theirs = "its SLA never lets an instance" if len(never) == 1 else "their SLAs never let an instance"
-        notes.append(f"{_named(never)}: {theirs} leave (SLA_NEVER_ALLOWS)")
+    for way, without, does in (("forced", "", "ended by force, whatever SLAs say"), ("at_once", " without an SLA", "")):
+        runs = Counter(each.job.job_id for each in tasks if ways[each.job.job_id].way == way)
+        if not runs:
+            continue
+        one = runs.total() == 1
+        does = f"{'is' if one else 'are'} {does}" if does else f"{'stops' if one else 'stop'} at once"
+        of_jobs = f"{plural(runs.total(), 'run')} of {plural(len(runs), 'job')}{without}"
+        notes.append(f"{of_jobs} {does}: {_named(sorted(runs))}")
+    never = sorted({each.job.job_id for each in tasks if ways[each.job.job_id].why})
+    for job_id in never[:NAMED_MAX]:
+        before = " before it ends" if ways[job_id].way == "batch" else ""
+        notes.append(f"{job_id}: its SLA never lets an instance leave{before}: {ways[job_id].why} (SLA_NEVER_ALLOWS)")
+    if more := never[NAMED_MAX:]:
+        their = "its SLA never lets" if len(more) == 1 else "their SLAs never let"
+        notes.append(f"{_named(more)}: {their} an instance leave (SLA_NEVER_ALLOWS)")
     return notes
 
 

@@ -12,8 +12,9 @@ from events.natural_order import natural_key
 from events.records.hosts import MaintenanceRequested
 from events.spec.maintenance import plan_body
 from paceline.client.maintenance_models import Maintenance, MaintenanceHost
-from projections.queries.campaign_pace import bound_of, estimated_at
+from projections.queries.campaign_pace import estimated_at, pace_of
 from projections.queries.drain_effects import host_rows_of
+from projections.queries.drain_pace import Pace
 from projections.queries.entities import host_state
 from projections.queries.host_maintenance import DRAINS, stages_of, tasks_on, waits_of
 from projections.queries.pages import RowsPage, rows_of, some
@@ -44,8 +45,7 @@ def maintenance_rows(connection: Connection, size: int, before: int | None) -> R
 
 def maintenance_json(connection: Connection, row: MaintenanceRow) -> Maintenance:
     """A campaign, as lists have it."""
-    fact: Any = decode(row.fact)
-    assert isinstance(fact, MaintenanceRequested)
+    fact = _fact_of(row)
     return {
         "maintenance_id": row.maintenance_id,
         "state": row.state,
@@ -62,13 +62,20 @@ def maintenance_json(connection: Connection, row: MaintenanceRow) -> Maintenance
     }
 
 
+def _fact_of(row: MaintenanceRow) -> MaintenanceRequested:
+    fact: Any = decode(row.fact)
+    assert isinstance(fact, MaintenanceRequested)
+    return fact
+
+
 def whole_maintenance(connection: Connection, row: MaintenanceRow) -> Maintenance:
     """The same with the hosts at work, and what their runs wait for."""
     body = maintenance_json(connection, row)
-    text, bound_s = ("", 0) if row.ended_ms else bound_of(connection, row.maintenance_id)
-    if text:
-        body["bound"] = text
-    body["estimated_at"] = estimated_at(connection, row, bound_s)
+    plan = _fact_of(row).plan
+    pace = Pace() if row.ended_ms else pace_of(connection, row.maintenance_id, plan)
+    if pace.text:
+        body["bound"] = pace.text
+    body["estimated_at"] = estimated_at(connection, row, plan, pace)
     columns = tables.maintenance_hosts
     query = select(columns).where(columns.c.maintenance_id == row.maintenance_id, columns.c.step.in_(AT_WORK))
     query = query.order_by(columns.c.place, columns.c.host_id).limit(AT_WORK_MAX)

@@ -26,15 +26,18 @@ from paceline.output import Column, note, say, show, table, timed, when
 if TYPE_CHECKING:
     from paceline.client.client import Client
     from paceline.client.host_models import Host
-    from paceline.client.maintenance_models import DrainEffects, HostMaintenance, HostsAnswer
+    from paceline.client.maintenance_models import DrainedJob, DrainEffects, HostMaintenance, HostsAnswer
 
 SHOWN_MAX = 20
 IDS = click.argument("ids", nargs=-1, metavar="ID...", required=True, shell_complete=complete("host"))
 _LEAVES = {
     "at_once": "at once: it has no SLA",
-    "asked": "by its SLA: {allowed} of {instances} at a time",
+    "asked": "by its SLA: {at_a_time} of {instances} at a time",
+    "replaced": "by replacement: {at_a_time} at a time, the next is up first",
     "never": "never: its SLA doesn't allow it",
     "batch": "when it ends",
+    "moved": "at once: batch tasks move",
+    "forced": "at once: all is ended by force",
     "bound": "last: it is bound to the host",
 }
 
@@ -175,7 +178,7 @@ def print_effects(effects: "DrainEffects") -> None:
             [
                 Column("JOB", lambda each: each["job_id"]),
                 Column("RUNS", lambda each: each["runs"], right=True),
-                Column("LEAVES", lambda each: _LEAVES[each["leaves"]].format_map(each)),
+                Column("LEAVES", _leaves),
             ],
         )
     for rest, what in ((len(hosts) - SHOWN_MAX, "host"), (len(jobs) - SHOWN_MAX, "job")):
@@ -186,6 +189,14 @@ def print_effects(effects: "DrainEffects") -> None:
     if bound := effects.get("bound"):
         note(bound)
     note("nothing was written")
+
+
+def _leaves(job: "DrainedJob") -> str:
+    """The way in which runs of a job leave, in words."""
+    text = _LEAVES[job["leaves"]].format_map(job)
+    if job["leaves"] in ("asked", "replaced") and job["per_hour"] is not None:
+        return f"{text}, {job['per_hour']} an hour"
+    return text
 
 
 def _print_answer(answer: "HostsAnswer", host_ids: Sequence[str], one: str, many: str) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from events.codes import Code, Step
+from events.maintenance_refusals import NO_FORCE, campaign_exists, campaign_refused, no_window
 from events.records.base import Event
 from events.records.placement import HostMaintenanceChanged, HostsAnswered
 from processors.placement.campaigns.rows import CampaignAskRow, State
 from processors.placement.campaigns.table import CampaignTable
 from processors.placement.hosts import Hosts
-from processors.placement.stages import CAMPAIGN, NO_FORCE, Goal, Stages, changed
+from processors.placement.stages import CAMPAIGN, Goal, Stages, changed
 from processors.placement.windows import Windows
 from processors.state.causes import host_fact
 from processors.state.cell_settings import CellSettings
@@ -19,12 +20,6 @@ ACTIONS = {
     "abort": ((State.RUNNING, State.PAUSED), State.ABORTING, (State.ABORTING, State.ABORTED)),
 }
 """For each action the states in which it is taken, the state that follows, and those in which that is so already."""
-NAMED = 3
-"""So many hosts are named in a sentence."""
-WHY = {
-    Code.NOT_FOUND: "This cell knows no host {hosts}",
-    Code.HOSTS_BUSY: "Another campaign has {hosts}",
-}
 
 
 class Answers:
@@ -55,12 +50,11 @@ class Answers:
         if before is not None:
             if before.command_id == ask.command_id:
                 return [_answer(ask, offset, Code.REPEATED, f"The campaign {name} was started by this command.")]
-            message = f"A campaign {name} exists already and is {before.state}: choose another id."
-            return [_answer(ask, offset, Code.WRONG_STATE, message)]
+            return [_answer(ask, offset, Code.WRONG_STATE, campaign_exists(name, before.state))]
         if ask.plan.drain.escalate == "force" and not self._settings.now.drain_force:
             return [_answer(ask, offset, Code.FORCE_NOT_ALLOWED, NO_FORCE)]
         if ask.plan.window_id and ask.plan.window_id not in self._windows.table:
-            return [_answer(ask, offset, Code.NOT_FOUND, f"There is no window {ask.plan.window_id}.")]
+            return [_answer(ask, offset, Code.NOT_FOUND, no_window(ask.plan.window_id))]
         refused = {host_id: code for host_id in ask.host_ids if (code := self._refusal(host_id)) is not None}
         if refused or not ask.host_ids:
             return [_refused(ask, offset, refused)]
@@ -102,14 +96,12 @@ def _refused(ask: CampaignAskRow, offset: int, refused: Mapping[str, Code]) -> H
     """Nothing is done with any host, as some can't be had."""
     if not refused:
         return _answer(ask, offset, Code.NOT_FOUND, "The campaign names no host.")
-    code = next(iter(refused.values()))
-    some = [host_id for host_id, each in refused.items() if each == code]
-    names = ", ".join(some[:NAMED]) + (f" and {len(some) - NAMED} more" if len(some) > NAMED else "")
+    code, message = campaign_refused(refused, len(ask.host_ids))
     return HostsAnswered(
         hosts_offset=offset,
         command_id=ask.command_id,
         code=code,
-        message=f"{WHY[code].format(hosts=names)}; the campaign isn't started on any of its {len(ask.host_ids)} hosts.",
+        message=message,
         host_ids=tuple(refused),
         codes=tuple(refused.values()),
     )

@@ -14,7 +14,8 @@ MAINTENANCE = {
     "preempt_at": None, "force_at": None, "check_until": None, "step": None, "runs_left": 14,
 }  # fmt: skip
 HOST = {"host_id": "h17", "state": "UP", "lost": None, "suspected": None, "shrunk": None, "maintenance": MAINTENANCE}
-JOB = {"job_id": "web", "owner": "", "runs": 3, "instances": 20, "leaves": "asked", "allowed": 1}
+JOB = {"job_id": "web", "owner": "", "runs": 3, "instances": 20, "leaves": "asked", "allowed": 1,
+       "per_hour": None, "at_a_time": 1}  # fmt: skip
 EFFECTS = {
     "hosts": [{"host_id": "h17", "runs": 4, "at_once": 1, "asked": 3, "batch": 0, "bound": 0}],
     "jobs": [JOB, {**JOB, "job_id": "free", "runs": 1, "leaves": "at_once", "allowed": None}],

@@ -183,7 +183,7 @@ def test_a_dry_run_tells_what_would_leave_and_writes_nothing(api):
     }
     assert told["notes"] == [
         "3 runs of 1 job without an SLA stop at once: free",
-        "never: its SLA never lets an instance leave (SLA_NEVER_ALLOWS)",
+        "never: its SLA never lets an instance leave: max_unavailable is 0 (SLA_NEVER_ALLOWS)",
     ]
     answers(api)
     assert api.client.post("/v1/hosts/h1/drains?wait=30s", json={}).json()["notes"] == told["notes"]
