@@ -965,7 +965,15 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
-    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "run": INT32, "wanted": INT32}
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "first": INT32,
+        "count": INT32,
+        "run": INT32,
+        "wanted": INT32,
+        "host_session": INT64,
+        "host": INT32,
+        "since": INT64,
+    }
 
     cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
@@ -988,13 +996,35 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
     """The run by which each of them is available; 0: it isn't. Column of int32."""
 
     wanted: bytes = b""
-    """1: they shall run; 0: they shall not. Column of int32."""
+    """1: they shall run; 0: they shall not; 2: they are of a daemon and have left with their hosts, so nobody misses
+    them. Column of int32.
+    """
 
     cause: Cause | None = None
     """The command of a user, or the update, that changed it."""
 
     sla: SlaPolicy | None = None
     """The rest of its SLA; null: `max_unavailable` alone says it."""
+
+    kind: str = ""
+    """That of the job, where it had none; empty: it isn't known."""
+
+    priority: int = 0
+    """That of the job, where it had none."""
+
+    host_ids: tuple[str, ...] = ()
+    """The hosts named by the column host."""
+
+    host_session: bytes = b""
+    """Session of each host of host_ids. Column of int64."""
+
+    host: bytes = b""
+    """Where the run of each of them is: index into host_ids; -1: it has no host. Column of int32."""
+
+    since: bytes = b""
+    """The second since 1970 since when each of them is available, 0: it isn't; empty: the SLA asks for no time to be
+    healthy. Column of int64.
+    """
 
     @property
     def first_array(self) -> I32:
@@ -1012,6 +1042,18 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
     def wanted_array(self) -> I32:
         return np.frombuffer(self.wanted, INT32, len(self.wanted) // 4)
 
+    @property
+    def host_session_array(self) -> I64:
+        return np.frombuffer(self.host_session, INT64, len(self.host_session) // 8)
+
+    @property
+    def host_array(self) -> I32:
+        return np.frombuffer(self.host, INT32, len(self.host) // 4)
+
+    @property
+    def since_array(self) -> I64:
+        return np.frombuffer(self.since, INT64, len(self.since) // 8)
+
     @classmethod
     def pack(
         cls,
@@ -1025,6 +1067,12 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
         wanted: Values | None = None,
         cause: Cause | None = None,
         sla: SlaPolicy | None = None,
+        kind: str = "",
+        priority: int = 0,
+        host_ids: tuple[str, ...] = (),
+        host_session: Values | None = None,
+        host: Values | None = None,
+        since: Values | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -1036,6 +1084,12 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
             wanted=b"" if wanted is None else pack_ints(wanted),
             cause=cause,
             sla=sla,
+            kind=kind,
+            priority=priority,
+            host_ids=host_ids,
+            host_session=b"" if host_session is None else pack_longs(host_session),
+            host=b"" if host is None else pack_ints(host),
+            since=b"" if since is None else pack_longs(since),
         )
 
 

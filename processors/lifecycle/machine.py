@@ -124,7 +124,7 @@ class Lifecycle(MachineBase):
         self._stateful = Stateful(self.tasks, self._jobs)
         self.daemons = Daemons(self.tasks, self._jobs, self.hosts, self.updates)
         self._surplus = SurplusInstances(self.tasks, self._jobs, self.updates)
-        self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
+        self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs, self.hosts.named)
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
         verdicts = Verdicts(self.tasks, self._runs, self.hosts.number_of, allowed, deferred)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from events.codes import ENDED_TASKS, Code, Outcome, RunCause
+from events.codes import ENDED_TASKS, Code, RunCause
 from events.columns import I64
 from events.instance_changes import instance_change
 from events.job_ends import is_over
@@ -23,6 +23,7 @@ from events.records.lifecycle import (
     InstancesWanted,
     JobAccepted,
     JobChanged,
+    JobPriorityChanged,
     JobSlaChanged,
     RunsAvailable,
     RunsEnded,
@@ -71,6 +72,8 @@ class Sla(MachineBase):
         self.groups: Table[str, GroupRow] = struct_table("groups", GroupRow)
         self.unguarded: Table[tuple[str, int], int] = struct_table("unguarded", int, tuple[str, int])
         """Disruptions asked of instances that no SLA protects, and the run that each is about."""
+        self.going: Table[tuple[str, int], int] = struct_table("going", int, tuple[str, int])
+        """Runs that were allowed to go, of jobs that no SLA protects now, but did."""
         self.available = Availability(self.jobs)
         self.arena = self.available.arena
         self.hosts = Hosts(self.available)
@@ -89,6 +92,7 @@ class Sla(MachineBase):
         self._set_handlers(
             (JobAccepted, self._accepted),
             (JobChanged, self._changed),
+            (JobPriorityChanged, self._priority_changed),
             (JobSlaChanged, self._sla_changed),
             (SlaGroupSet, self._group_set),
             (InstancesChanged, self._instances_changed),
@@ -111,7 +115,7 @@ class Sla(MachineBase):
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         """Implements `Machine.tables`."""
-        return (self.jobs, self.groups, self.unguarded, self.hosts.table, self.arena.table)
+        return (self.jobs, self.groups, self.unguarded, self.going, self.hosts.table, self.arena.table)
 
     def _restored(self) -> None:
         self.available.restored()
@@ -169,8 +173,15 @@ class Sla(MachineBase):
             self._waiting.touch((event.job_id,))
 
     def _changed(self, event: JobChanged, now: int) -> None:
-        if event.job_id in self.jobs and is_over(event):
+        if is_over(event) and event.job_id in self.jobs:
             self._drop(event.job_id)
+        elif self.going and is_over(event):
+            self._forget_going(event.job_id)
+
+    def _priority_changed(self, event: JobPriorityChanged, now: int) -> None:
+        if event.job_id in self.jobs:
+            self.jobs.change(event.job_id).priority = event.priority
+            self._waiting.touch((event.job_id,))
 
     def _sla_changed(self, event: JobSlaChanged, now: int) -> None:
         job_id, row = event.job_id, self.jobs.get(event.job_id)
@@ -179,10 +190,13 @@ class Sla(MachineBase):
                 slots = self.available.waiting(job_id)
                 for slot, run in zip(slots.tolist(), self.arena["asked"][slots].tolist(), strict=True):
                     self.unguarded.put((job_id, slot - row.base), run)
+                allowed = self.available.stretch(job_id, "allowed")
+                for instance in np.flatnonzero(allowed).tolist():
+                    self.going.put((job_id, instance), int(allowed[instance]))
                 self._drop(job_id)
             return
         if row is None:
-            self._protect(event)
+            self._protect(event, now)
         else:
             self.budgets.leave(job_id)
             before, row = row.rules, self.jobs.change(job_id)
@@ -206,20 +220,47 @@ class Sla(MachineBase):
             self.arena.set("ripe_at", slots, at)
             self.timers.ripen(slots)
 
-    def _protect(self, event: JobSlaChanged) -> None:
-        """A job has an SLA that had none. Disruptions of it that have no verdict yet wait for one by its SLA."""
+    def _protect(self, event: JobSlaChanged, now: int) -> None:
+        """A job has an SLA that had none. Disruptions of it that have no verdict yet wait for one by its SLA; runs that
+        were allowed to go, and are still there, hold its budget.
+        """
         job_id, count = event.job_id, event.count_array
-        row = JobRow(0, event.instances, event.max_unavailable, _policy(event))
+        row = JobRow(0, event.instances, event.max_unavailable, _policy(event), event.kind, event.priority)
         self.available.add_job(job_id, row, ended=REMOVED)
         self.budgets.join(job_id)
-        runs, unwanted = np.repeat(event.run_array, count), 1 - np.repeat(event.wanted_array, count)
-        slots = row.base + event.named_instances()
-        self.available.change(slots, ended=0, available=runs, flags=unwanted + np.where(runs > 0, RIPE, 0))
+        slots, instances = row.base + event.named_instances(), event.named_instances()
+        runs, want = (np.repeat(each, count).astype(np.int64) for each in (event.run_array, event.wanted_array))
+        ripens = self._ripens(event, runs, row.rules.min_healthy_ms, now)
+        flags: I64 = np.where(want == 0, int(Flag.UNWANTED), 0)
+        flags |= np.where((runs > 0) & (ripens == 0), RIPE, 0)
+        if event.kind == "batch":
+            flags |= np.where(runs > 0, 0, int(Flag.NOT_BEGUN))
+        going = [self.going.get((job_id, instance), -1) for instance in instances.tolist()] if self.going else [0]
+        allowed = np.where((runs > 0) & (np.array(going) == runs), runs, 0)
+        self.available.change(slots, ended=0, available=runs, ripe_at=ripens, allowed=allowed, flags=flags)
+        self.timers.ripen(slots[ripens > 0])
+        if len(event.host):
+            host = np.repeat(event.host_array, count)
+            self.hosts.order(event, slots[host >= 0], host[host >= 0].astype(np.int64), now)
+        self.available.flag(slots[want > 1], on=int(Flag.AWAY))
+        self._forget_going(job_id)
         for key, run in [(key, run) for key, run in self.unguarded.items() if key[0] == job_id]:
             self.unguarded.remove(key)
             slots = np.array([row.base + key[1]]) if 0 <= key[1] < row.instances else NO_SLOTS
             slots = slots[(self.arena["ended"][slots] < run) & (self.arena["available"][slots] <= run)]
             self.available.change(slots, asked=run, asked_at=1)
+
+    def _ripens(self, event: JobSlaChanged, runs: I64, wait_ms: int, now: int) -> I64:
+        """The column `ripe_at` of runs that are available as a job gets its SLA."""
+        if not wait_ms or not len(event.since):
+            return np.zeros(len(runs), dtype=np.int64)
+        at = np.maximum(np.repeat(event.since_array, event.count_array) - EPOCH_S + -(-wait_ms // 1000), 1)
+        ripens: I64 = np.where((runs > 0) & (milliseconds(at) > now), at, 0)
+        return ripens
+
+    def _forget_going(self, job_id: str) -> None:
+        for key in [key for key in self.going if key[0] == job_id]:
+            self.going.remove(key)
 
     def _drop(self, job_id: str) -> None:
         group = self.budgets.group_of(job_id)
@@ -256,6 +297,7 @@ class Sla(MachineBase):
             self.arena.set("flags", slots, self.arena["flags"][slots] & ~int(Flag.SURPLUS))
         self.available.resize(event.job_id, base, event.instances)
         self.timers.moved(event.job_id)
+        self.hosts.moved(self.available.slots_of(event.job_id))
         self._waiting.touch((event.job_id,))
 
     def _wanted(self, event: InstancesWanted, now: int) -> None:
@@ -275,7 +317,7 @@ class Sla(MachineBase):
         slots, runs, items = self._locate(event)
         new = self.arena["ended"][slots] < runs
         if new.any():
-            self.hosts.order(event, slots[new], items[new])
+            self.hosts.order(event, slots[new], event.host_array[items[new]].astype(np.int64), now)
             self._touch(slots[new])
 
     def _available(self, event: RunsAvailable, now: int) -> None:
@@ -309,7 +351,6 @@ class Sla(MachineBase):
         ended, flags = arena["ended"][slots], arena["flags"][slots]
         over = (arena["available"][slots] == runs) | (arena["available"][slots] == 0)
         current = runs > ended
-        hosts = arena["host"][slots[current]]
         flags = np.where(over, flags & ~RIPE, flags)
         flags |= self._ended_flags(event, slots, items, current)
         answered = arena["asked"][slots] == runs
@@ -322,7 +363,6 @@ class Sla(MachineBase):
             flags=flags,
         )
         self._answer(slots[answered])
-        self.hosts.lose(hosts[(hosts > 0) & (event.outcome_array[items][current] == Outcome.LOST)].tolist())
         self._touch(slots)
 
     def _ended_flags(self, event: RunsEnded, slots: I64, items: I64, current: Any) -> I64:
@@ -343,7 +383,7 @@ class Sla(MachineBase):
             self._touch(self.hosts.hear(event))
 
     def _silent(self, event: HostSilent, now: int) -> None:
-        self._touch(self.hosts.miss(event))
+        self._touch(self.hosts.miss(event, now))
 
     def _asked(self, event: DisruptionAsked, now: int) -> None:
         if any(job_id not in self.jobs for job_id in event.job_ids):
@@ -388,6 +428,9 @@ class Sla(MachineBase):
 
     def _withdrawn(self, event: DisruptionWithdrawn, now: int) -> None:
         self._clear_unguarded(event)
+        for job_id, instance, run in _runs(event) if self.going else ():
+            if self.going.get((job_id, instance)) == run:
+                self.going.remove((job_id, instance))
         slots, runs, _ = self._locate(event)
         holders = slots[self.arena["allowed"][slots] == runs]
         for slot in holders[self.arena["flags"][holders] & int(Flag.HOURLY) > 0].tolist():
@@ -402,7 +445,8 @@ class Sla(MachineBase):
         self.available.change(slots, **dict.fromkeys(ASK, 0), flags=flags)
 
     def _allowed(self, event: DisruptionAllowed, now: int) -> None:
-        self._clear_unguarded(event)
+        for job_id, instance, run in self._clear_unguarded(event):
+            self.going.put((job_id, instance), run)
         slots, runs, items = self._locate(event)
         if not len(slots):
             return
@@ -443,10 +487,12 @@ class Sla(MachineBase):
                 self.available.flag(slots, on=int(Flag.LEFTOVER))
             self._waiting.touch((job_id,))
 
-    def _clear_unguarded(self, event: DisruptionWithdrawn | DisruptionAllowed) -> None:
-        for job_id, instance, run in _runs(event) if len(self.unguarded) else ():
-            if self.unguarded.get((job_id, instance)) == run:
-                self.unguarded.remove((job_id, instance))
+    def _clear_unguarded(self, event: DisruptionWithdrawn | DisruptionAllowed) -> list[tuple[str, int, int]]:
+        """No verdict is due any more on what a record names; returns what of it no SLA protects."""
+        runs = [run for run in _runs(event) if self.unguarded.get(run[:2]) == run[2]] if len(self.unguarded) else []
+        for job_id, instance, _ in runs:
+            self.unguarded.remove((job_id, instance))
+        return runs
 
 
 def _policy(event: JobAccepted | JobSlaChanged) -> SlaRow | None:

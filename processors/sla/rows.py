@@ -64,4 +64,5 @@ class HostRow(msgspec.Struct, array_like=True):
 
     number: int
     session: int
-    silent: bool = False
+    silent_s: int = 0
+    """Since when it isn't heard; 0: it is."""

@@ -205,8 +205,6 @@ class Services:
             case JobSlaChanged() if event.job_id in self.jobs:
                 job = self.jobs[event.job_id]
                 before = job.per_hour()
-                if not job.guarded:  # what was allowed before holds no budget
-                    self.held = {task: run for task, run in self.held.items() if task[0] != event.job_id}
                 job.max_unavailable, job.sla = event.max_unavailable, event.sla
                 if before is None:  # nobody has counted
                     job.by_others_ms.clear()

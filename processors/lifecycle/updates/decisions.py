@@ -2,7 +2,7 @@
 update is over, then which instances it takes next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,10 +61,11 @@ class Failure(NamedTuple):
 class UpdateDecisions:
     """Looks at the updates and says what is next; changes nothing."""
 
-    def __init__(self, updates: Updates, tasks: Tasks, jobs: Jobs) -> None:
+    def __init__(self, updates: Updates, tasks: Tasks, jobs: Jobs, host: Callable[[int], tuple[str, int]]) -> None:
         self._updates = updates
         self._tasks = tasks
         self._jobs = jobs
+        self._host = host
         self._waits = Waits(updates, tasks, jobs)
         self._canaries = Canaries(updates, tasks, jobs)
 
@@ -384,11 +385,11 @@ class UpdateDecisions:
             unchanged=int(np.count_nonzero(there & ~changed)),
             cause=cause,
         )
-        if version.priority != row.priority and kind != RESTART:  # `job priority` makes no version
-            yield JobPriorityChanged(job_id=job_id, priority=version.priority, cause=cause)
-        if (
-            changed_sla := sla_change(job_id, row, self._tasks, version.max_unavailable, version.sla, cause)
-        ) is not None:
+        priority = row.priority if kind == RESTART else version.priority  # `job priority` makes no version
+        if priority != row.priority:
+            yield JobPriorityChanged(job_id=job_id, priority=priority, cause=cause)
+        sla = version.max_unavailable, version.sla
+        if (changed_sla := sla_change(job_id, row, self._tasks, self._host, priority, *sla, cause)) is not None:
             yield changed_sla
 
     def _column(self, job_id: str, name: str) -> Any:

@@ -10,6 +10,8 @@ from events.records.lifecycle import DisruptionAsked, JobSlaChanged, RunsStoppin
 from events.records.parts import Cause
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.job_sla import sla_change
+from processors.state.record_rows import SlaRow
+from processors.state.seconds import milliseconds
 from tests.helpers.drawn import seeds
 from tests.helpers.machines import one, runs_of
 from tests.processors.lifecycle.harness import World, allowed
@@ -18,7 +20,8 @@ BY = Cause(topic="paceline.jobs", offset=7)
 
 
 def change(world: World, max_unavailable: int | None) -> JobSlaChanged | None:
-    return sla_change("a", world.machine.jobs["a"], world.machine.tasks, max_unavailable, None, BY)
+    machine = world.machine
+    return sla_change("a", machine.jobs["a"], machine.tasks, machine.hosts.named, 7, max_unavailable, None, BY)
 
 
 def service(max_unavailable: int | None, instances: int = 3) -> World:
@@ -73,3 +76,17 @@ def test_from_then_on_sla_is_asked_or_is_not() -> None:
     said = world.decided(JobSlaChanged(job_id="a", max_unavailable=None))
     assert runs_of(one(said, RunsStopping)) == [("a", 0, 1)], "nobody protects it any more"
     assert world.peer("sla", allowed(("a", 0, 1))) == []
+
+
+def test_who_gets_an_sla_is_said_with_its_hosts_and_since_when_it_is_available() -> None:
+    world = service(None)
+    machine, sla = world.machine, SlaRow(min_healthy_ms=1)
+    said = sla_change("a", machine.jobs["a"], machine.tasks, machine.hosts.named, 7, None, sla, BY)
+    assert said is not None
+    assert (said.kind, said.priority) == ("stateless", 7)
+    ready = machine.tasks.arena["ready"][machine.jobs["a"].base : machine.jobs["a"].base + 2].tolist()
+    since = np.repeat(said.since_array, said.count_array).tolist()
+    assert since == [*(milliseconds(each) // 1000 for each in ready), 0]
+    on = [said.host_ids[host] for host in np.repeat(said.host_array, said.count_array).tolist()]
+    numbers = machine.tasks.arena["host"][machine.jobs["a"].base : machine.jobs["a"].base + 3].tolist()
+    assert on == [machine.hosts.id_of(number) for number in numbers]

@@ -102,11 +102,10 @@ class World(Alone[Sla]):
     def withdraw(self, *runs: Run) -> list[Run]:
         return self.hear(DisruptionWithdrawn(**columns(runs)))
 
-    def sla(self, job_id: str, max_unavailable: int | None, **columns: Sequence[int]) -> list[Run]:
-        """A job has another SLA; where it had none, `columns` say what there is of it."""
-        packed = {name: pack_ints(values) for name, values in columns.items()}
-        count = sum(columns.get("count", ()))
-        return self.hear(JobSlaChanged(job_id=job_id, max_unavailable=max_unavailable, instances=count, **packed))
+    def sla(self, job_id: str, max_unavailable: int | None, **fields: Any) -> list[Run]:
+        """A job has another SLA; where it had none, the columns among `fields` say what there is of it."""
+        count = sum(fields.get("count", ()))
+        return self.hear(JobSlaChanged.pack(job_id=job_id, max_unavailable=max_unavailable, instances=count, **fields))
 
     def over(self, job_id: str) -> list[Run]:
         return self.hear(JobChanged(job_id=job_id, state="KILLED"))

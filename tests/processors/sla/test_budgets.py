@@ -8,7 +8,7 @@ import pytest
 from events.codes import Code, Outcome, RunCause, TaskState
 from events.columns import pack_ints
 from events.records.hosts import HostBack, HostConnected, HostSilent
-from events.records.lifecycle import JobSlaChanged, RunsEnded, SlaGroupSet
+from events.records.lifecycle import JobPriorityChanged, JobSlaChanged, RunsEnded, SlaGroupSet
 from events.records.parts import SlaPolicy, SlaWindow, ZoneOffsets
 from events.records.sla import DisruptionAllowed, SurplusSet
 from tests.helpers.machines import Run, columns, instances_changed, of, one, runs_of
@@ -344,3 +344,94 @@ def add(world: World, number: int, serial: int) -> None:
     """Lifecycle gives a job a surplus instance."""
     changed = instances_changed("web", range(number), [number])
     world.hear(msgspec.structs.replace(changed, surplus=serial))
+
+
+THREE: dict[str, Any] = {"first": [0], "count": [3], "run": [1], "wanted": [1]}
+"""Three instances that a job has as it gets its SLA."""
+
+
+def test_a_job_that_gets_its_sla_later_counts_its_silent_hosts() -> None:
+    world = web(3, None)
+    each = {"first": [0, 1, 2], "count": [1] * 3, "run": [1] * 3, "wanted": [1] * 3}
+    on = {"host_ids": ("h0", "h1"), "host_session": [1, 1], "host": [0, 1, -1]}
+    world.take("paceline.hosts", HostSilent(host_id="h0", session=1))
+    world.sla("web", 1, **each, **on)
+    assert world.ask(*runs("web", 2)) == [], "one is missing already"
+    world.restart()
+    world.take("paceline.hosts", HostBack(host_id="h0", session=1))
+    assert world.may == runs("web", 2)
+    world.up(*runs("web", 2, run=2))
+    world.take("paceline.hosts", HostSilent(host_id="h1", session=1))
+    assert world.machine.unavailable("web") == 1
+
+
+def test_an_sla_that_is_given_later_waits_for_its_time_to_be_healthy() -> None:
+    world = web(3, None)
+    now = world.now // 1000
+    world.sla("web", 1, **THREE, since=[now - 20], sla=SlaPolicy(min_healthy_ms=30_000))
+    assert world.ask(*runs("web", 0)) == [], "all have run for 20 s"
+    world.restart()
+    world.later(9_000)
+    assert world.may == []
+    world.later(1_000)
+    assert world.may == runs("web", 0)
+
+
+def test_a_daemon_that_gets_its_sla_later_leaves_hosts_as_any_does() -> None:
+    world = web(3, None, kind="daemon")
+    away = {"first": [0, 1], "count": [1, 2], "run": [0, 1], "wanted": [2, 1]}
+    world.sla("web", 1, **away, kind="daemon")
+    assert world.machine.unavailable("web") == 0, "the one whose host is drained isn't missed"
+    assert world.ask(*runs("web", 1), why=RunCause.DRAIN) == runs("web", 1)
+    filler = {"outcome": pack_ints([0]), "exit_code": pack_ints([0]), "kept": pack_ints([0])}
+    world.hear(RunsEnded(**columns(runs("web", 1)), **filler, why=pack_ints([RunCause.DRAIN])))
+    assert world.ask(*runs("web", 2), why=RunCause.DRAIN) == runs("web", 2)
+    world.order(*runs("web", 0, run=2), host="h0")
+    assert world.machine.unavailable("web") == 2, "it is back, and not up yet"
+
+
+def test_what_was_allowed_holds_budget_though_the_sla_was_taken_off_meanwhile() -> None:
+    world = web(3)
+    assert world.ask(*runs("web", 0)) == runs("web", 0)
+    world.sla("web", None)
+    world.restart()
+    world.sla("web", 1, **THREE)
+    assert world.ask(*runs("web", 1)) == []
+    assert world.withdraw(*runs("web", 0)) == runs("web", 1)
+    world.sla("web", None)
+    world.withdraw(*runs("web", 1))
+    assert not world.machine.going
+    world.sla("web", 1, **THREE)
+    assert world.ask(*runs("web", 2)) == runs("web", 2), "one that was withdrawn holds none"
+    world.sla("web", None)
+    assert world.machine.going
+    world.over("web")
+    assert not world.machine.going
+
+
+def test_the_priority_that_a_job_has_now_orders_its_group() -> None:
+    world = World()
+    world.hear(SlaGroupSet(group="db", max_unavailable=0))
+    for number, priority in enumerate((5, 1)):
+        world.service(f"j{number}", 2, 2, sla=SlaPolicy(group="db"), priority=priority)
+    for number in range(2):
+        world.ask(*runs(f"j{number}", 0), ago_s=0)
+    world.hear(JobPriorityChanged(job_id="j0", priority=0))
+    assert world.hear(SlaGroupSet(group="db", max_unavailable=1)) == runs("j0", 0)
+
+
+def test_hosts_without_runs_are_forgotten() -> None:
+    world = web(1)
+    for run in range(2, 300):
+        world.order(*runs("web", 0, run=run), host=f"h{run}")
+        world.up(*runs("web", 0, run=run))
+        world.down(*runs("web", 0, run=run))
+    assert len(world.machine.hosts.table) < 64
+    for each in range(200):
+        world.take("paceline.hosts", HostSilent(host_id=f"s{each}", session=1))
+    assert len(world.machine.hosts.table) >= 200, "what ran there may get an SLA"
+    world.later(24 * HOUR_MS)
+    for each in range(200, 260):
+        world.take("paceline.hosts", HostSilent(host_id=f"s{each}", session=1))
+    assert len(world.machine.hosts.table) < 128
+    world.restart()

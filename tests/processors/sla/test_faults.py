@@ -136,7 +136,7 @@ def the_hour_counts_updates(patch: Patch) -> None:
 
 @fault
 def silent_hosts_are_available(patch: Patch) -> None:
-    patch.setattr(hosts.Hosts, "miss", lambda self, event: np.zeros(0, dtype=np.int64))
+    patch.setattr(hosts.Hosts, "miss", lambda self, event, now: np.zeros(0, dtype=np.int64))
 
 
 @fault
