@@ -136,7 +136,8 @@ class Maintenance:
     def next_ms(self) -> int | None:
         """When a deadline of a drain is; an operator's ask is due at once."""
         asked_ms = next(iter(self.asks.values())).at_ms if self.asks else None
-        return earliest(asked_ms, self._stages.preempt_ms.first(), self._stages.force_ms.first())
+        force_ms = self._stages.force_ms.first() if self._settings.now.drain_force else None
+        return earliest(asked_ms, self._stages.preempt_ms.first(), force_ms)
 
     def decide(self, now: int, budget: int) -> list[Event]:
         """At most `budget` answers and changes of hosts, each host once; to be asked only when caught up, as deadlines
@@ -250,8 +251,11 @@ class Maintenance:
             yield changed(hosts, code, by=by, source=source, cause=cause)
 
     def _overdue(self, now: int, budget: int) -> Iterator[HostMaintenanceChanged]:
-        """Drains whose deadline has passed."""
-        force = dict.fromkeys(self._stages.force_ms.due(now)[:budget], Stage.FORCING)
+        """Drains whose deadline has passed. Nothing is forced while the cell doesn't permit it, whoever asked for it
+        when: it is once the cell does.
+        """
+        forces = self._stages.force_ms.due(now) if self._settings.now.drain_force else []
+        force = dict.fromkeys(forces[:budget], Stage.FORCING)
         preempt = [host_id for host_id in self._stages.preempt_ms.due(now) if host_id not in force]
         batch = dict.fromkeys(preempt[: budget - len(force)], Stage.DRAINING_BATCH)
         yield from self._moved_on(force, Code.FORCED)

@@ -111,9 +111,12 @@ class StageRow(msgspec.Struct, array_like=True):
             stage = Stage.DRAINED
         return Goal(stage, self.cordon, batch, Step(self.step), preempt_at, force_at)
 
-    def taken_back(self, step: Step = Step.NONE) -> Goal:
-        """Its drain is over: the host is UP, or CORDONED where an operator wanted it to be."""
-        return Goal(Stage.CORDONED if self.cordon else Stage.UP, self.cordon, step=step)
+    def taken_back(self, step: Step | None = None) -> Goal:
+        """Its drain is over: the host is UP, or CORDONED where an operator wanted it to be. `step`: its next one in a
+        campaign; None: the one that it has, as a campaign may wait for it.
+        """
+        stage = Stage.CORDONED if self.cordon else Stage.UP
+        return Goal(stage, self.cordon, step=Step(self.step) if step is None else step)
 
 
 class Stages:

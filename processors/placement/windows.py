@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from events.bounds import WINDOW_MAX_MS, WINDOW_MIN_MS
-from events.codes import Code, Stage, Step
+from events.codes import Code, Stage
 from events.maintenance_refusals import NO_FORCE
 from events.records.base import Event
 from events.records.hosts import MaintenanceWindowRemoved, MaintenanceWindowSet
@@ -219,7 +219,7 @@ class Windows:
                 if window.state != SET and window.drains:
                     yield from self._drained(ask.window_id, window, now, cause)
                 yield _said(ask.window_id, SET, window.opens_ms, window.closes_ms, cause)
-                message = "" if window.opens_ms else "It never opens."
+                message = _note(window)
         yield HostsAnswered(
             hosts_offset=offset,
             command_id=ask.command_id,
@@ -250,11 +250,13 @@ class Windows:
         """A window leads, opens or closes; its hosts change after it."""
         due = Cause(due_ms=row.next_ms)
         if now >= row.closes_ms:
-            opens_ms, closes_ms = row.opening(now)
+            # It may open again as it closes, or have done so while nothing was decided.
+            opens_ms, closes_ms = row.opening(max(row.closes_ms - 1000, now - row.duration_ms))
             if row.state == SET:
                 due = Cause(due_ms=row.opens_ms)
             else:
-                yield from self._taken_back(window_id, row, due)
+                leads = row.drains and 0 < opens_ms - row.lead_ms <= now
+                yield from self._taken_back(window_id, row, due, row.host_ids if leads else ())
             state = CLOSED if row.state == OPEN else MISSED
             yield _said(window_id, state, opens_ms, closes_ms, due)
             return
@@ -273,7 +275,11 @@ class Windows:
                 continue
             if stage.stage in (Stage.DRAINED, Stage.CHECKING):
                 continue
-            goal = stage.drained(plan, now)
+            anew = row.state == SET and (stage.by, stage.source) == (
+                WINDOW,
+                window_id,
+            )  # it has it from the time before
+            goal = stage.drained(plan, now, replace=anew and now < row.opens_ms)
             if goal != stage.goal:
                 whose = (stage.by, stage.source) if stage.drains else (WINDOW, window_id)
                 of_whom.setdefault(whose, {})[host_id] = goal
@@ -292,7 +298,7 @@ class Windows:
                 continue
             other = self._other(host_id, window_id)
             if other is None:
-                back[host_id] = stage.taken_back(Step(stage.step))
+                back[host_id] = stage.taken_back()
             else:
                 passed.setdefault(other, {})[host_id] = stage.goal
         if back:
@@ -341,6 +347,16 @@ def _begun(window: WindowRow, before: WindowRow | None, now: int) -> WindowRow:
     else:
         state, left_out, (opens_ms, closes_ms) = SET, {}, window.opening(now)
     return msgspec.structs.replace(window, state=state, opens_ms=opens_ms, closes_ms=closes_ms, left_out=left_out)
+
+
+def _note(row: WindowRow) -> str:
+    """Returns what is said of a window that is set as it was asked for."""
+    if not row.opens_ms:
+        return "It never opens."
+    again_ms, _ = row.opening(row.closes_ms - 1000)
+    if row.drains and again_ms and again_ms - row.lead_ms <= row.closes_ms:
+        return "Its hosts stay drained from its first time to the next: that leads before the first has closed."
+    return ""
 
 
 def _fault(row: WindowRow) -> str:

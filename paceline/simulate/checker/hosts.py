@@ -97,6 +97,8 @@ class Hosts:
         self._lends = False
         """Whether the cell lends the slack of hosts."""
         self._settings: dict[int, CellConfigured] = {}
+        self.forces_ms: int | None = None
+        """Since when drains may be forced; None: they may not."""
         """Settings that have no answer yet, by offset."""
         self.revocations = Revocations(self.hosts, self.on, self.run_of, self._need_of)
         self._windows = False
@@ -228,7 +230,7 @@ class Hosts:
             if isinstance(event, CellConfigured):
                 self._settings[offset] = event
             elif isinstance(event, PoolAnswered):
-                self._answered(event)
+                self._answered(event, now)
             self._take(event, now)
             if isinstance(event, HostsLoaded | HostOffered | RunsEnded | PoolAnswered):
                 self.revocations.look(now)
@@ -279,13 +281,15 @@ class Hosts:
         """Hosts that are silent and not given up."""
         return [host_id for host_id, host in self.hosts.items() if host.silent and not host.lost]
 
-    def _answered(self, answer: PoolAnswered) -> None:
+    def _answered(self, answer: PoolAnswered, now: int) -> None:
         """Settings count from their answer on."""
         event = self._settings.pop(answer.pools_offset, None)
         if event is None or answer.code != "DONE":
             return
         self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
         self._lends = self._lends if event.slack is None else event.slack
+        if event.drain_force is not None and event.drain_force != (self.forces_ms is not None):
+            self.forces_ms = now if event.drain_force else None
         for host in self.hosts.values():
             host.lent = host.lent if self._lends else 0  # it lends again once it says so again
             host.lends(self._lends)

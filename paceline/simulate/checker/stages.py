@@ -101,7 +101,8 @@ class Stages:
         """Looks at a moment. Raises `Violation` where a drain isn't forced in time, or doesn't end."""
         for host_id, goal in self.goals.items():
             drains = goal.stage in DRAINS
-            if drains and goal.stage != Stage.FORCING and 0 < goal.force_at * 1000 < now - SOON_MS:
+            due_ms = self._force_ms(goal)
+            if drains and goal.stage != Stage.FORCING and due_ms is not None and due_ms < now - SOON_MS:
                 raise Violation(f"at {now}, {host_id} isn't forced though its time was {goal.force_at}: {goal}")
             if goal.stage == Stage.DRAINING and 0 < goal.preempt_at * 1000 < now - SOON_MS:
                 raise Violation(f"at {now}, batch work may stay on {host_id}, its time was {goal.preempt_at}")
@@ -111,6 +112,11 @@ class Stages:
                     raise Violation(f"at {now}, {host_id} drains, and nothing is there since {now - since} ms")
             else:
                 self._empty_since.pop(host_id, None)
+
+    def _force_ms(self, goal: Goal) -> int | None:
+        """When a drain is to be forced; None: never, or not as long as the cell doesn't permit it."""
+        since_ms = self._hosts.forces_ms
+        return max(goal.force_at * 1000, since_ms) if goal.force_at and since_ms is not None else None
 
     def _answered(self, event: HostsAnswered, round_: Round) -> None:
         drain, at_ms = self._drains.pop(event.hosts_offset)
@@ -174,6 +180,8 @@ class Stages:
             raise Violation(f"{what}, {drained} are and {len(self._automatic_ms)} were in an hour, {most} may be")
 
     def _may_force(self, host_id: str, goal: Goal, round_: Round, what: str) -> None:
+        if self._hosts.forces_ms is None:
+            raise Violation(f"{what}, and the cell doesn't permit that")
         if goal.by in ("health", "taint", "") or (goal.by == "window" and not self._forcing_windows):
             raise Violation(what)
         by_operator = goal.by == "operator" and not self._forcing_windows  # where both have it, the earlier time counts

@@ -109,7 +109,8 @@ class Windows:
         else:
             if now < before.closes_ms or (event.state == "CLOSED") != (before.state == "OPEN"):
                 raise Violation(what)
-            self._must_open(before.fact, event, now, what)
+            after_ms = max(before.closes_ms - 1, now - before.fact.duration_ms)
+            self._must_open(before.fact, event, after_ms, what)
             self.windows[name] = Window(before.fact, "SET", event.opens_ms, event.closes_ms)
 
     def _set(self, event: MaintenanceWindowChanged, before: Window | None, round_: Round, what: str) -> None:
@@ -127,8 +128,8 @@ class Windows:
         self.windows[event.window_id] = window
 
     @staticmethod
-    def _must_open(fact: MaintenanceWindowSet, event: MaintenanceWindowChanged, now: int, what: str) -> None:
-        due_ms = opening(fact, now)
+    def _must_open(fact: MaintenanceWindowSet, event: MaintenanceWindowChanged, after_ms: int, what: str) -> None:
+        due_ms = opening(fact, after_ms)
         if due_ms is not None and (event.opens_ms, event.closes_ms) != (due_ms, due_ms + fact.duration_ms):
             raise Violation(f"{what}: it opens at {due_ms} next, not at {event.opens_ms}")
 

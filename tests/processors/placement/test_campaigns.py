@@ -142,6 +142,19 @@ def test_what_runs_on_a_host_leaves_before_it_is_worked_on() -> None:
     assert steps(said)[host][-1] == (Step.DONE, "CHECKED")
 
 
+def test_a_host_that_is_well_again_keeps_its_place_in_a_campaign() -> None:
+    world = cell(20)
+    world.finds("h3")
+    world.later(16 * MINUTE)
+    assert world.machine.stages.of("h3").by == "health"
+    world.start("h1", "h3", work="manual")
+    world.finds("h3", bad=False)
+    world.later(11 * MINUTE)
+    assert (world.stage("h3"), world.step("h3")) == (Stage.UP, Step.PENDING)
+    world.resume("h1")
+    assert world.step("h3") == Step.WORK
+
+
 def test_a_campaign_pauses_goes_on_and_is_aborted() -> None:
     world = cell(4)
     hosts = ("h1", "h2", "h3", "h4")

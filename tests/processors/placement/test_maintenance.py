@@ -104,6 +104,19 @@ def test_a_deadline_does_what_the_drain_says(escalate: str, stages: list[str]) -
     assert {change.cause for change in changes} == {changes[0].cause}, "the fact of the operator says who and why"
 
 
+def test_force_that_the_cell_no_longer_permits_waits_until_it_does() -> None:
+    world = world_of("h0")
+    world.configure(drain_force=True)
+    world.run("j", 1)
+    world.drain("h0", deadline_ms=60_000, escalate="force")
+    world.configure(drain_force=False)
+    world.later(70_000)
+    assert world.stages() == {"h0": "DRAINING_BATCH"}
+    assert not world.later(70_000), "nothing wakes for it"
+    world.configure(drain_force=True)
+    assert world.stages() == {"h0": "FORCING"}
+
+
 def test_a_second_drain_replaces_the_times_of_the_first() -> None:
     world = world_of("h0")
     world.run("j", 1)

@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 
-from events.codes import Code
+from events.codes import Code, Stage
 from events.records.base import Event
 from events.records.hosts import MaintenanceWindowRemoved, MaintenanceWindowSet
-from events.records.placement import GangsUnplaced, HostsAnswered, MaintenanceWindowChanged, TasksPlaced
+from events.records.placement import (
+    GangsUnplaced,
+    HostMaintenanceChanged,
+    HostsAnswered,
+    MaintenanceWindowChanged,
+    TasksPlaced,
+)
 from events.time_zones import offsets_of
 from tests.helpers.machines import of, one
 from tests.processors.placement.harness import World, hosts_of
@@ -184,6 +190,35 @@ def test_force_ends_what_is_left_when_it_opens() -> None:
     assert world.stages() == {"h0": "DRAINING_BATCH"}
     world.later(HOUR)
     assert world.stages() == {"h0": "FORCING"}
+
+
+def test_nothing_is_forced_while_the_cell_doesnt_permit_it_any_more() -> None:
+    world = world_of("h0")
+    world.configure(drain_force=True)
+    world.run("j", 1, preemptible=False)
+    set_window(world, "h0", escalate="force")
+    world.configure(drain_force=False)
+    world.later(13 * HOUR)
+    world.later(HOUR)
+    assert world.stages() == {"h0": "DRAINING_BATCH"}
+    world.configure(drain_force=True)
+    assert world.stages() == {"h0": "FORCING"}
+
+
+@pytest.mark.parametrize("lead_ms", [0, HOUR])
+def test_one_without_a_gap_opens_each_time(lead_ms: int) -> None:
+    world = world_of("h0")
+    world.run("j", 1)
+    assert not one(
+        set_window(world, "h0", schedule="0 2 * * *", duration_ms=23 * HOUR, lead_ms=0), HostsAnswered
+    ).message
+    said = set_window(world, "h0", schedule="0 0 * * *", duration_ms=24 * HOUR, lead_ms=lead_ms)
+    assert "stay drained" in one(said, HostsAnswered).message
+    seen = [each for _ in range(61) for each in world.later(HOUR)]
+    opened = [state for state in states(seen) if state[0] == "OPEN"]
+    assert opened == [("OPEN", "25 00:00"), ("OPEN", "26 00:00"), ("OPEN", "27 00:00")]
+    ups = [each for each in of(seen, HostMaintenanceChanged) if Stage.UP in each.stage_array.tolist()]
+    assert not ups, "its hosts don't take tasks for an instant"
 
 
 def test_what_isnt_to_be_disturbed_is_put_where_it_is_sure_to_be_over_before() -> None:
