@@ -1,5 +1,6 @@
 """Waiting for drains and campaigns: a line for each change, until what was asked for is so."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,13 @@ from paceline.output import note, timed
 if TYPE_CHECKING:
     from paceline.client.client import Client
     from paceline.client.host_models import Host
-    from paceline.client.maintenance_models import HostMaintenance, HostWait, Maintenance
+    from paceline.client.maintenance_models import HostMaintenance, HostWait, Maintenance, MaintenanceHost
 
 DRAINED = "DRAINED"
 TAKEN_BACK = ("UP", "CORDONED")
 NAMED_MAX = 5
+_PASSING = re.compile(r" \((?:in [^()]*|[^()]* ago)\)")
+"""Times that are told from now on, or until now."""
 _STEPS = {
     "DONE": "done",
     "FAILED": "failed",
@@ -60,7 +63,8 @@ def host_line(host: "Host") -> str:
     """A host that is waited for in one line."""
     maintenance = host["maintenance"]
     phase = f" ({host['state']})" if host["state"] not in ("UP", "SUSPECTED") else ""
-    return f"host {host['host_id']} {stage_text(maintenance) if maintenance else 'UP'}{phase}"
+    stage = "SUSPECTED" if host["state"] == "SUSPECTED" else "UP"
+    return f"host {host['host_id']} {stage_text(maintenance) if maintenance else stage}{phase}"
 
 
 def campaign_line(body: "Maintenance") -> str:
@@ -70,6 +74,18 @@ def campaign_line(body: "Maintenance") -> str:
     return f"maintenance {body['maintenance_id']} {body['state']}: {', '.join(steps)}{f'; {bound}' if bound else ''}"
 
 
+def waits_text(host: "MaintenanceHost", body: "Maintenance") -> str:
+    """The wait of a host of a campaign: for its runs, or for an operator."""
+    if host["step"] == "WORK" and (body["plan"].get("work") or {}).get("kind") == "manual":
+        return f"until `paceline host resume {host['host_id']}`"
+    return "; ".join(map(wait_text, host.get("waits", ())))
+
+
+def why_text(host: "MaintenanceHost") -> str:
+    """The reason by which a host failed or was skipped."""
+    return f"{timed(host['message'])} ({host['code']})" if host["message"] else host["code"]
+
+
 class Lines:
     """Prints a line for each thing that has changed."""
 
@@ -77,8 +93,8 @@ class Lines:
         self._last: dict[str, str] = {}
 
     def show(self, name: str, line: str) -> None:
-        """Prints a line about a thing, unless it is the last one about it."""
-        if self._last.get(name) != line:
+        """Prints a line about a thing, unless it is the last one about it but for times that pass."""
+        if _PASSING.sub("", self._last.get(name, "")) != _PASSING.sub("", line):
             self._last[name] = line
             note(line)
 
@@ -115,10 +131,12 @@ def wait_maintained(client: "Client", maintenance_id: str, timeout: float | None
         for body in client.follow_maintenance(maintenance_id, timeout):
             lines.show("", campaign_line(body))
             for host in body.get("at_work", ()):
-                waits = "; ".join(map(wait_text, host.get("waits", ())))
+                waits = waits_text(host, body)
                 lines.show(
                     host["host_id"], f"host {host['host_id']} {host['step']} {host['stage']}{': ' * bool(waits)}{waits}"
                 )
+            for host in body.get("not_done", ()):
+                lines.show(host["host_id"], f"host {host['host_id']} {host['step']}: {why_text(host)}")
             if body["state"] == "DONE":
                 return 0
             if body["state"] in ("PAUSED", "ABORTED"):

@@ -202,6 +202,8 @@ class Maintenance(TypedDict):
     """When it is over, going on as until now."""
     at_work: NotRequired[list[MaintenanceHost]]
     """The hosts that aren't pending and aren't over."""
+    not_done: NotRequired[list[MaintenanceHost]]
+    """The hosts that failed or were skipped, with why."""
 
 
 class MaintenancesPage(TypedDict):

@@ -1,9 +1,11 @@
 """Routes of campaigns: starting one, what becomes of it, and an operator's word about it."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 from urllib.parse import quote
 
+import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
@@ -25,9 +27,9 @@ from projections.api.commands import MADE, Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
 from projections.api.drains import DryRun, refused, resolved
 from projections.api.list_requests import states_of
-from projections.api.problems import ANSWERED, not_found
+from projections.api.problems import ANSWERED, Problem, not_found
 from projections.queries import maintenances as queries
-from projections.queries.drain_effects import effects_of
+from projections.queries.drain_effects import effects_of, host_rows_of
 from projections.queries.drain_refusals import of_campaign
 from projections.views.maintenance_rows import MaintenanceRow
 from projections.views.rows import AnswerRow
@@ -51,6 +53,7 @@ def routes(context: Context) -> APIRouter:
         def effects() -> tuple[list[str], DrainEffects]:
             with context.views.read() as connection:
                 host_ids = resolved(connection, plan.hosts)
+                _must_have_racks(connection, plan, host_ids)
                 if dry_run and (refusal := of_campaign(connection, plan.to_event(host_ids, ""))):
                     raise refused(*refusal)
                 return host_ids, effects_of(connection, host_ids, dry_run, plan.drain.to_part())
@@ -133,6 +136,16 @@ def _reads(router: APIRouter) -> None:
             }
 
         return await read(look)
+
+
+def _must_have_racks(connection: Connection, plan: Start, host_ids: Sequence[str]) -> None:
+    """Raises a problem where racks are counted and none of the hosts has the attribute that names its rack."""
+    if not plan.per_rack:
+        return
+    if not any(plan.rack in msgspec.json.decode(row.attributes) for row in host_rows_of(connection, host_ids)):
+        none = f"none of the {len(host_ids)} hosts has" if len(host_ids) > 1 else f"host {host_ids[0]} hasn't"
+        message = f"{none} the attribute {plan.rack}: per_rack bounds nothing"
+        raise Problem(422, "INVALID_REQUEST", message, [("/rack", message)])
 
 
 async def _act(context: Context, maintenance_id: str, action: str, command: Command, wait: float) -> Response:

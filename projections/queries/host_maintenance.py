@@ -157,7 +157,8 @@ def _why_there(
     """The code by which a task is still on its host, and since when that is so."""
     if disruption is not None and disruption.run == task.run:
         judged = disruption.judged_run == task.run and disruption.code
-        return (disruption.code, disruption.judged_ms) if judged else (Code.ASKED, disruption.since_s * 1000)
+        since_ms = max(disruption.judged_ms, disruption.since_s * 1000)  # of the ask that stands, by one code
+        return (disruption.code, since_ms) if judged else (Code.ASKED, disruption.since_s * 1000)
     if task.job.kind in BOUND_KINDS and others_there:
         return Code.LEAVES_LAST, row.since_ms
     return (Code.RUNS_TO_ITS_END if task.job.kind == "batch" else Code.NOT_YET_EVALUATED), row.since_ms

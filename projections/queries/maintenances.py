@@ -23,6 +23,7 @@ from projections.views import tables
 from projections.views.maintenance_rows import MaintenanceHostRow, MaintenanceRow
 
 AT_WORK = (Step.DRAIN, Step.WORK, Step.CHECK)
+NOT_DONE = (Step.FAILED, Step.SKIPPED)
 AT_WORK_MAX = 200
 """Hosts at work that the answer about a campaign has; all stand in the list of its hosts."""
 
@@ -80,6 +81,9 @@ def whole_maintenance(connection: Connection, row: MaintenanceRow) -> Maintenanc
     query = select(columns).where(columns.c.maintenance_id == row.maintenance_id, columns.c.step.in_(AT_WORK))
     query = query.order_by(columns.c.place, columns.c.host_id).limit(AT_WORK_MAX)
     body["at_work"] = hosts_json(connection, rows_of(connection, MaintenanceHostRow, query), waits=True)
+    query = select(columns).where(columns.c.maintenance_id == row.maintenance_id, columns.c.step.in_(NOT_DONE))
+    query = query.order_by(columns.c.place, columns.c.host_id).limit(AT_WORK_MAX)
+    body["not_done"] = hosts_json(connection, rows_of(connection, MaintenanceHostRow, query))
     return body
 
 

@@ -233,7 +233,7 @@ _NOTHING = {
     "attributes": "none",
     "taints": "none",
     "ports": "none",
-    "maintenance": "none: it takes tasks",
+    "maintenance": "none",
 }
 """The meaning of each field of a host where it is empty."""
 

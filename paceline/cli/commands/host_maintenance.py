@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.host_health import SUSPECTED
 from events.words import plural
 from paceline.cli.commands.common import (
     DECIDED_S,
@@ -287,8 +288,17 @@ def explained(host: "Host", zone: str = "") -> list[str]:
         lines.append(f"{why['message']} ({why['code']})")
     if shrunk := host["shrunk"]:
         lines.append(f"{shrunk['message']} ({shrunk['code']})")
+    for each in host.get("conditions", ()):
+        if each["name"] != SUSPECTED:
+            lines.append(f"{each['name']}: {each['evidence']} ({each['code']}): {each['done']}")
+    for taint in host.get("taints", ()):
+        name = taint["key"] + (f"={taint['value']}" if taint["value"] else "")
+        leave = "; those that run there leave as their SLAs allow" if taint["effect"] == "evict" else ""
+        lines.append(f"taint {name}: it takes no new tasks that don't tolerate it{leave}")
     if host["maintenance"]:
         lines += maintenance_lines(host["maintenance"], zone)
+    elif host["state"] in ("CONNECTING", "RETURNING"):
+        lines.append(f"it takes no new tasks while it is {host['state']}")
     return lines or ["it takes new tasks"]
 
 

@@ -20,7 +20,7 @@ from paceline.cli.commands.job_commands import TIMEOUT, check_timeout
 from paceline.cli.commands.maintenance_window import window
 from paceline.cli.commands.reasons import reason_for_jobs
 from paceline.cli.groups import CommandGroup
-from paceline.cli.maintenance_progress import campaign_line, wait_maintained, wait_text
+from paceline.cli.maintenance_progress import campaign_line, wait_maintained, waits_text, why_text
 from paceline.output import Column, TableOptions, facts, note, say, show, table, timed, when
 
 if TYPE_CHECKING:
@@ -150,7 +150,18 @@ def _print(body: "Maintenance", zone: str) -> None:
                 Column("STATE", lambda each: each["state"]),
                 Column("SINCE", lambda each: when(each["since"], zone)),
                 Column("RUNS", lambda each: each["runs_left"], right=True),
-                Column("WAITS", lambda each: "; ".join(map(wait_text, each.get("waits", ()))) or "-"),
+                Column("WAITS", lambda each: waits_text(each, body) or "-"),
+            ],
+        )
+    if body.get("not_done"):
+        say()
+        table(
+            body["not_done"],
+            [
+                Column("HOST", lambda each: each["host_id"]),
+                Column("STEP", lambda each: each["step"]),
+                Column("SINCE", lambda each: when(each["since"], zone)),
+                Column("WHY", why_text),
             ],
         )
 

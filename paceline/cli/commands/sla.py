@@ -18,7 +18,7 @@ from paceline.cli.commands.common import (
 from paceline.cli.commands.reasons import reason_option
 from paceline.cli.groups import CommandGroup
 from paceline.client.errors import NotFound
-from paceline.output import Column, TableOptions, ahead, facts, say, show, table, timed, when
+from paceline.output import Column, TableOptions, ahead, facts, say, show, table, timed
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -186,7 +186,7 @@ def _print(state: "SlaState") -> None:
         ("slack", state["slack"]),
     ]
     if hour := state["hour"]:
-        until = f", the first until {when(hour['until'])}" if hour["until"] else ""
+        until = f", the first until {ahead(hour['until'])}" if hour["until"] else ""
         pairs.append(("in an hour", f"{hour['used']}, {hour['allowed']} may be{until}"))
     if shared := state["group"]:
         budget = f"{shared['unavailable']} unavailable, {shared['allowed']} may be"

@@ -341,7 +341,7 @@ class Campaigns:
         if not row.plan.per_rack:
             return None
         host = self._hosts.table.get(host_id)
-        return None if host is None else host.attributes.get(row.plan.rack)
+        return None if host is None else host.attributes.get(row.plan.rack, "")  # without it they are one rack
 
     def _racks(self, row: CampaignRow) -> dict[str, int]:
         """So many hosts of each rack are taken from the cell, by any campaign."""

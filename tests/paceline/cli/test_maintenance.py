@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from paceline.cli.maintenance_progress import Lines
 from paceline.client import pauses
 from paceline.client.errors import Unreachable
 
@@ -247,6 +248,34 @@ def test_explain_names_what_holds_a_drain_up(cli, cell):
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (
+            {"taints": [{"key": "maint", "value": "", "by": "operator", "effect": "evict"}]},
+            "taint maint: it takes no new tasks that don't tolerate it; those that run there leave as their SLAs allow",
+        ),
+        (
+            {"state": "SUSPECTED", "conditions": [{"name": "disk", "evidence": "disk full", "code": "DISK_FULL",
+                                                   "done": "takes no new tasks, but those bound to it"}]},
+            "disk: disk full (DISK_FULL): takes no new tasks, but those bound to it",
+        ),
+    ],
+)  # fmt: skip
+def test_explain_names_the_taint_or_the_condition_that_keeps_tasks_away(cli, cell, more, line):
+    cell.answer("GET", "/v1/hosts/h17", {**host(None), **more})
+    code, out, _ = cli("host", "explain", "h17")
+    assert (code, out.splitlines()) == (0, [f"host h17 {more.get('state', 'UP')}", f"  {line}"])
+
+
+def test_a_time_that_comes_nearer_is_no_change(capsys):
+    lines = Lines()
+    for seconds in (16, 15):
+        lines.show("h1", f"host h1 DRAINING: web: 1 waits SLA_RATE_REACHED, next at 06:53:43Z (in 59m{seconds}s)")
+    lines.show("h1", "host h1 DRAINED")
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
 PLAN = "maintenance_id: kernel\nhosts: {ids: [h1, h2]}\nat_a_time: 2\nreason: kernel 6.12\n"
 CAMPAIGN = {
     "maintenance_id": "kernel", "state": "RUNNING", "code": "ASKED", "message": "", "reason": "kernel 6.12",
@@ -281,6 +310,18 @@ def test_a_campaign_is_started_by_its_file_and_waited_for(cli, cell, tmp_path):
     ]
     [sent] = cell.writes()
     assert (sent.body["at_a_time"], sent.body["reason"]) == (2, "kernel 6.12")
+
+
+def test_hosts_that_failed_are_named_and_manual_work_says_who_ends_it(cli, cell):
+    each = {"host_id": "h1", "step": "WORK", "since": None, "code": "", "message": "", "stage": "DRAINED",
+            "state": "UP", "runs_left": 0}  # fmt: skip
+    failed = {**each, "host_id": "h2", "step": "FAILED", "code": "WORK_LATE", "message": "it took longer than 3s"}
+    body = {**CAMPAIGN, "plan": {"work": {"kind": "manual"}}, "at_work": [each], "not_done": [failed]}
+    cell.answer("GET", "/v1/maintenances/kernel", body)
+    code, out, _ = cli("maintenance", "status", "kernel")
+    assert code == 0
+    assert "until `paceline host resume h1`" in out
+    assert "it took longer than 3s (WORK_LATE)" in out
 
 
 def test_a_campaign_that_pauses_ends_the_wait_with_1(cli, cell, tmp_path):

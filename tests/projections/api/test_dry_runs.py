@@ -5,10 +5,10 @@ import pytest
 from events.codes import Stage, Step
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import MaintenanceRequested
-from events.records.lifecycle import SlaGroupSet
+from events.records.lifecycle import DisruptionWithdrawn, SlaGroupSet
 from events.records.placement import MaintenanceChanged
 from events.records.pools import CellConfigured
-from tests.helpers.maintenance import by_fact, stage_of
+from tests.helpers.maintenance import asked, by_fact, deferred, stage_of
 from tests.projections.api.test_maintenance import PLAN, _plan, answers, hosts, runs
 
 DRAIN = "/v1/hosts/h1/drains?dry_run=true"
@@ -156,3 +156,45 @@ def test_a_gang_that_is_larger_than_its_budget_is_told_with_both_numbers(api):
     assert dry_run(api)["notes"] == [f"gang: its SLA never lets an instance leave before it ends: {end}"]
     told = dry_run(api, batch="move")
     assert (leaves(told), told["notes"]) == ({"gang": "never"}, [f"gang: its SLA never lets an instance leave: {end}"])
+
+
+def test_a_rack_that_no_host_has_is_refused(api):
+    hosts(api, "h1", "h2", rack="a")
+    message = "none of the 2 hosts has the attribute rac: per_rack bounds nothing"
+    for path in (CAMPAIGN, "/v1/maintenances"):
+        body = api.problem(api.client.post(path, json={**PLAN, "per_rack": 1, "rack": "rac"}), 422, "INVALID_REQUEST")
+        assert (body["detail"], body["errors"][0]["pointer"]) == (message, "/rack")
+    assert api.client.post(CAMPAIGN, json={**PLAN, "per_rack": 1}).status_code == 200
+
+
+def test_the_age_of_a_wait_is_that_of_the_ask_that_stands(api):
+    api.pool()
+    hosts(api, "h1")
+    runs(api, "web", (0,), sla={"max_unavailable": 1})
+    api.cell.decide("placement", stage_of(Stage.DRAINING, "h1"))
+    first_s = api.cell.ms // 1000
+    api.cell.decide("lifecycle", asked("web", (0,), first_s))
+    api.cell.decide("sla", deferred("web", (0,)))
+    api.cell.ms += 60_000
+    api.cell.decide("lifecycle", DisruptionWithdrawn.pack(job_ids=("web",), job=[0], instance=[0], run=[1]))
+    api.cell.decide("lifecycle", asked("web", (0,), first_s + 60))
+    api.cell.decide("sla", deferred("web", (0,)))
+    api.fold()
+    [wait] = api.get("/v1/hosts/h1")["maintenance"]["waits"]
+    assert wait["since"] == "2023-11-14T22:14:20.000Z"
+
+
+def test_a_campaign_names_the_hosts_that_failed_or_were_skipped(api):
+    hosts(api, "h1", "h2", rack="a")
+    fact = MaintenanceRequested(maintenance_id="kernel", command_id="c", host_ids=("h1", "h2"), plan=_plan())
+    at = api.cell.fact(fact)
+    begins = MaintenanceChanged(
+        maintenance_id="kernel", state="RUNNING", code="ASKED", host_ids=("h1", "h2"), cause=by_fact(at)
+    )
+    mine = {"by": "campaign", "source": "kernel"}
+    api.cell.decide("placement", begins, stage_of(Stage.UP, "h1", "h2", code="CAMPAIGN", step=Step.PENDING, **mine))
+    api.cell.decide("placement", stage_of(Stage.CORDONED, "h1", code="WORK_LATE", step=Step.FAILED, by=""))
+    api.fold()
+    told = api.get("/v1/maintenances/kernel")["not_done"]
+    assert [(each["host_id"], each["step"], each["code"]) for each in told] == [("h1", "FAILED", "WORK_LATE")]
+    assert api.get("/v1/maintenances/kernel")["estimated_at"] is None
