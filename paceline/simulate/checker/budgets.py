@@ -139,6 +139,7 @@ class Budgets:
         """A disruption doesn't wait for long that may go. Only those count that wait for their job's own budget."""
         services, now = self.services, round_.now_ms
         could_go: dict[Task, int] = {}
+        units = self._units()
         for task, ask in services.asked.items():
             job = services.jobs[task[0]]
             policy = job.policy
@@ -146,14 +147,28 @@ class Budgets:
                 continue
             if policy.per_hour_percent is not None:
                 continue
-            slack = services.slack(task[0], now) if services.is_there(task, now) else 1
-            if task in services.available and not services.is_there(task, now):
+            is_there = services.is_there(task, now)
+            if is_there and units.get(task[0], ask.since_s + 1) <= ask.since_s:
+                continue
+            slack = services.slack(task[0], now) if is_there else 1
+            if task in services.available and not is_there:
                 slack = (services.slack(task[0], now) or 0) + 1
             if slack is None or slack > 0:
                 since = could_go[task] = self._could_go.get(task, round_.number)
                 if round_.number - since > ROUNDS:
                     raise Violation(f"{round_} lets {task} wait, which may go since round {since}: {ask}")
         self._could_go = could_go
+
+    def _units(self) -> dict[str, int]:
+        """Since when the oldest unit waits that has something of each job: what is younger leaves slack to it."""
+        since: dict[str, int] = {}
+        of_job: dict[str, set[str]] = {}
+        for (job_id, _), ask in self.services.asked.items():
+            if ask.unit != ALONE:
+                unit = f"host {ask.host_id}" if ask.host_id else f"gang {job_id}"
+                since[unit] = min(ask.since_s, since.get(unit, ask.since_s))
+                of_job.setdefault(job_id, set()).add(unit)
+        return {job_id: min(since[unit] for unit in units) for job_id, units in of_job.items()}
 
 
 def _free(event: DisruptionAllowed) -> list[bool]:

@@ -87,7 +87,7 @@ class Service:
     begun: set[int] = field(default_factory=set)
     """Tasks of a batch job that have been available: only they count."""
     away: set[int] = field(default_factory=set)
-    """Instances of a daemon that have left with their hosts: they count when they are back."""
+    """Instances of a daemon that have left with their hosts: they count once they are ordered there again."""
     surplus: dict[int, int] = field(default_factory=dict)
     """Surplus instances, and the serial of the surplus that each belongs to."""
     serial: int = 0
@@ -276,8 +276,10 @@ class Services:
     def _take_of_runs(self, event: Event, now: int) -> None:
         match event:
             case RunsOrdered():
-                for task, _, host_id, _, _ in places_of(event):
+                for task, run, host_id, _, _ in places_of(event):
                     self._hosts[task] = host_id
+                    if task[0] in self.jobs and self.ended.get(task, 0) < run:
+                        self.jobs[task[0]].away.discard(task[1])
             case RunsAvailable():
                 for task, run in runs_of(event):
                     self._available(task, run, now)

@@ -2,25 +2,26 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from events.codes import RunCause, Stage, Step
-from events.columns import pack_ints
+from events.columns import pack_ints, pack_longs
 from events.records.base import Event
-from events.records.hosts import MaintenanceWindowSet
-from events.records.lifecycle import DisruptionAsked, RunsAvailable
+from events.records.hosts import HostConnected, HostSilent, MaintenanceWindowSet
+from events.records.lifecycle import DisruptionAsked, RunsAvailable, RunsOrdered
 from events.records.parts import ZoneOffsets
 from events.records.placement import HostMaintenanceChanged, MaintenanceWindowChanged
 from events.records.sla import DisruptionAllowed
 from events.schedules import next_opening
 from events.time_zones import offsets_of
 from paceline.simulate.checker.bound import Bound
-from paceline.simulate.checker.budgets import Budgets
+from paceline.simulate.checker.budgets import ROUNDS, Budgets
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.openings import opening
 from paceline.simulate.checker.stages import SOON_MS, Stages
 from paceline.simulate.checker.windows import Window, Windows
-from tests.paceline.simulate.checker.checked import START, World, columns, job, placed
+from tests.paceline.simulate.checker.checked import START, World, columns, ended, job, placed
 
 NIGHTLY: dict[str, Any] = {"schedule": "0 2 * * *", "duration_ms": 60_000, "zone": ZoneOffsets()}
 
@@ -109,3 +110,46 @@ def test_no_more_goes_than_a_budget_lets_and_only_what_is_asked_for() -> None:
         budgets(world, ask(0), decisions=(DisruptionAllowed(**columns("web", 1)),))
     with pytest.raises(Violation, match="for nothing, which is available"):
         budgets(world, ask(0), decisions=(DisruptionAllowed(**columns("web", 0), free=pack_ints([1])),))
+
+
+def waits(world: World, *inputs: Event, kind: str = "stateless", most: int = 1) -> None:
+    """A disruption of the second instance waits for longer than sla may take."""
+    fold = Budgets()
+    service = job("web", "/a", kind=kind, instances=3, max_unavailable=most)
+    fold.round(world.round([service, ordered_on("h", 0, 1, 2), RunsAvailable(**columns("web", 0, 1, 2)), *inputs], []))
+    for number in range(2, 3 + ROUNDS):
+        fold.round(world.round([], [])._replace(number=number))
+
+
+def ordered_on(host: str, *instances: int, run: int = 1) -> RunsOrdered:
+    return RunsOrdered.pack(
+        job_ids=("web",),
+        job=[0] * len(instances),
+        instance=instances,
+        run=[run] * len(instances),
+        host_ids=(host,),
+        host_session=[1],
+        host=[0] * len(instances),
+    )
+
+
+def test_nothing_waits_for_long_that_may_go() -> None:
+    with pytest.raises(Violation, match="wait, which may go since"):
+        waits(World(), ask(1))
+    silent = HostConnected(host_id="h", session=1, gateway="g"), HostSilent(host_id="h", session=1)
+    waits(World(), *silent, ask(1), most=2)  # all three are missing
+
+
+def test_what_is_younger_than_a_unit_leaves_slack_to_it() -> None:
+    unit = DisruptionAsked(**columns("web", 0, 2), unit=pack_ints([1, 1]), host_ids=("h",))
+    waits(World(), unit, ask(1))
+    older = DisruptionAsked(**columns("web", 1), since=pack_longs([START // 1000 - 1]))
+    with pytest.raises(Violation, match="wait, which may go since"):
+        waits(World(), unit, older)
+
+
+def test_a_daemon_that_left_with_its_host_is_missed_from_its_next_order_on() -> None:
+    left = msgspec.structs.replace(ended("web", 0), why=pack_ints([RunCause.DRAIN]))
+    with pytest.raises(Violation, match="wait, which may go since"):
+        waits(World(), left, ask(1), kind="daemon")
+    waits(World(), left, ordered_on("h", 0, run=2), ask(1), kind="daemon")
