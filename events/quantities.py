@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from events.bounds import AMOUNT_MAX, MS_MAX, OUTPUT_KIB_MAX, OUTPUT_KIB_MIN
+from events.bounds import AMOUNT_MAX, MS_MAX, OUTPUT_KIB_MAX, OUTPUT_KIB_MIN, WINDOW_MAX_MS, WINDOW_MIN_MS
 from events.resources import Unit, amount_text
 from events.time_units import MS_OF_UNIT
 
@@ -170,6 +170,8 @@ _ms = PlainSerializer(write_ms), _schema(_TIME_TEXT, MS_OF_UNIT, {"const": 0})
 Milliseconds = Annotated[int, _parse_ms, _bounds(0, MS_MAX, write_ms), *_ms]
 SomeMilliseconds = Annotated[int, _parse_ms, _bounds(1, MS_MAX, write_ms), *_ms]
 """Longer than nothing."""
+WindowMilliseconds = Annotated[int, _parse_ms, _bounds(WINDOW_MIN_MS, WINDOW_MAX_MS, write_ms), *_ms]
+"""How long a window may be open."""
 _ms_or_never_of = _parser(MS_OF_UNIT, None, f"must be {_TIME_TEXT}; or {NEVER}")
 MillisecondsOrNever = Annotated[
     int,

@@ -88,9 +88,22 @@ def parsed(text: str) -> Schedule:
 
 def next_opening(text: str, zone: ZoneOffsets, after_s: int) -> int | None:
     """The first instant after `after_s` at which a schedule is due; None: it never is."""
-    first_day = EPOCH_DAY + (after_s + _offset(zone, after_s)) // DAY_S - 1  # the offset may change meanwhile
+    first_day = _day_of(after_s, zone) - 1  # the offset may change meanwhile
     instants = (instant_of(local_s, zone) for local_s in _local_times(parsed(text), first_day))
     return next((instant for instant in instants if instant > after_s), None)
+
+
+def last_opening(text: str, zone: ZoneOffsets, until_s: int, after_s: int) -> int | None:
+    """The last instant up to `until_s` at which a schedule is due; None: it isn't after `after_s`."""
+    schedule = parsed(text)
+    for ordinal in range(_day_of(until_s, zone) + 1, _day_of(after_s, zone) - 2, -1):
+        if schedule.has(date.fromordinal(ordinal)):
+            midnight = (ordinal - EPOCH_DAY) * DAY_S
+            before = bisect_right(schedule.times, until_s, key=lambda time: instant_of(midnight + time, zone))
+            if before:
+                instant = instant_of(midnight + schedule.times[before - 1], zone)
+                return instant if instant > after_s else None
+    return None
 
 
 def instant_of(local_s: int, zone: ZoneOffsets) -> int:
@@ -111,6 +124,10 @@ def local(instant_s: int, zone: ZoneOffsets) -> int:
 
 def _offset(zone: ZoneOffsets, instant_s: int) -> int:
     return zone.offset_s[max(0, bisect_right(zone.from_s, instant_s) - 1)] if zone.offset_s else 0
+
+
+def _day_of(instant_s: int, zone: ZoneOffsets) -> int:
+    return EPOCH_DAY + local(instant_s, zone) // DAY_S
 
 
 def _local_times(schedule: Schedule, first_day: int) -> Iterator[int]:

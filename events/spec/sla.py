@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema, m
 from pydantic_core import PydanticCustomError
 
 from events.bounds import INSTANCES_MAX, WINDOWS_MAX
-from events.quantities import Milliseconds, SomeMilliseconds, write_ms
+from events.quantities import Milliseconds, WindowMilliseconds, write_ms
 from events.records.jobs import SlaGroupDefined
 from events.records.parts import SlaPolicy, SlaWindow, ZoneOffsets
 from events.schedules import SCHEDULE_MAX, schedule_fault
@@ -101,7 +101,7 @@ class DisruptionWindow(Spec):
         description="When it opens, as five fields of cron: minute, hour, day of month, month, day of week; in "
         "local time."
     )
-    duration: SomeMilliseconds = Field(description="How long it stays open.")
+    duration: WindowMilliseconds = Field(description="How long it stays open: a minute to a week.")
     time_zone: str = Field(default=UTC, description="The time zone of the schedule, such as Europe/Berlin.")
 
     @model_validator(mode="after")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from events.bounds import INSTANCES_MAX, MS_MAX, WINDOWS_MAX
+from events.bounds import INSTANCES_MAX, MS_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS, WINDOWS_MAX
 from events.schedules import schedule_fault
 from events.sla import GROUP_PATTERN, replace_fault
 from processors.lifecycle.rows import SubmittedRow
@@ -41,8 +41,9 @@ def sla_problems(job: SubmittedRow) -> Iterator[str]:
             window.zone.from_s
         ):
             yield "the zone of a window must have an offset for each instant, ascending"
-        if not 0 < window.duration_ms <= MS_MAX:
-            yield f"duration_ms of a window is {window.duration_ms}, it must be 1 to {MS_MAX}"
+        if not WINDOW_MIN_MS <= window.duration_ms <= WINDOW_MAX_MS:
+            bounds = f"{WINDOW_MIN_MS} to {WINDOW_MAX_MS}"
+            yield f"duration_ms of a window is {window.duration_ms}, it must be {bounds}"
 
 
 def _replacement(job: SubmittedRow, sla: SlaRow) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import msgspec
 
 from events.records.parts import ZoneOffsets
-from events.schedules import next_opening
+from events.schedules import last_opening, next_opening
 from processors.sla.rows import JobRow
 
 
@@ -14,12 +14,14 @@ def look(row: JobRow, now_ms: int) -> None:
     for window in row.rules.windows:
         zone = msgspec.convert(window.zone, ZoneOffsets, from_attributes=True)
         duration = window.duration_ms // 1000
-        opened = next_opening(window.schedule, zone, now - duration)
-        while opened is not None and opened <= now:
-            row.closes_s = max(row.closes_s, opened + duration)
-            opened = next_opening(window.schedule, zone, opened)
+        opened, opens = (
+            last_opening(window.schedule, zone, now, now - duration),
+            next_opening(window.schedule, zone, now),
+        )
         if opened is not None:
-            row.opens_s = min(row.opens_s, opened) if row.opens_s else opened
+            row.closes_s = max(row.closes_s, opened + duration)
+        if opens is not None:
+            row.opens_s = min(row.opens_s, opens) if row.opens_s else opens
 
 
 def is_closed(row: JobRow) -> bool:

@@ -1,5 +1,6 @@
 """Schedules of windows: what cron means by them, in zones whose clocks change."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -7,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events import time_zones
+from events import schedules, time_zones
 from events.records.parts import ZoneOffsets
-from events.schedules import Schedule, instant_of, local, next_opening, parsed, schedule_fault
+from events.schedules import Schedule, instant_of, last_opening, local, next_opening, parsed, schedule_fault
 from events.time_zones import UnknownZone, offsets_of
 
 BERLIN = offsets_of("Europe/Berlin", int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()))
@@ -120,6 +121,29 @@ def test_an_opening_is_what_looking_at_each_minute_finds(parts: tuple[str, ...],
             return
         seen.add(at // 60)
     assert found is None or found >= (after // 60 + 3 * 1440 - 1) * 60
+
+
+@given(fields, st.sampled_from(ZONES), instants, st.integers(60, 7 * 86_400))
+def test_the_last_opening_is_the_last_of_those_one_after_the_other(
+    parts: tuple[str, ...], name: str, until: int, duration: int
+) -> None:
+    text, zone = " ".join(parts), offsets_of(name, BERLIN.from_s[0])
+    last, after = None, until - duration
+    while (after_it := next_opening(text, zone, after)) is not None and after_it <= until:
+        last = after = after_it
+    assert last_opening(text, zone, until, until - duration) == last
+
+
+def test_the_last_opening_of_a_schedule_of_each_minute_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Counter[str]()
+
+    def look(local_s: int, zone: ZoneOffsets) -> int:
+        looks["instant"] += 1
+        return instant_of(local_s, zone)
+
+    monkeypatch.setattr(schedules, "instant_of", look)
+    assert last_opening("* * * * *", BERLIN, 1_700_000_059, 1_700_000_059 - 7 * 86_400) == 1_700_000_040
+    assert looks["instant"] < 50
 
 
 def _is_due(schedule: Schedule, minute: int) -> bool:

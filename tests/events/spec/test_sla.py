@@ -96,6 +96,12 @@ def test_every_kind_of_job_may_have_an_sla(kind: str) -> None:
             "/sla/windows/0/time_zone",
             "did you mean Europe/Zurich?",
         ),
+        (
+            {"windows": [{"schedule": "* * * * *", "duration": "10d"}]},
+            {},
+            "/sla/windows/0/duration",
+            "must be from 1m to 7d",
+        ),
         ({"max_unavailble": 1}, {}, "/sla/max_unavailble", "did you mean max_unavailable?"),
     ],
 )

@@ -86,9 +86,10 @@ def test_each_change_of_the_sla_is_said_whole_and_goes_back_with_the_version() -
         {"sla": SlaPolicy(surge=0)},
         {"sla": SlaPolicy(group="A b")},
         {"sla": SlaPolicy(windows=(SlaWindow("0 2 * * *", 0, ZoneOffsets()),))},
+        {"sla": SlaPolicy(windows=(SlaWindow("* * * * *", 10 * 86_400_000, ZoneOffsets()),))},
         {"sla": HALF, "max_unavailable": 1},
-        {"sla": SlaPolicy(windows=(SlaWindow("at two", 1000, ZoneOffsets()),))},
-        {"sla": SlaPolicy(windows=(SlaWindow("0 2 * * *", 1000, ZoneOffsets("X", (1,), ())),))},
+        {"sla": SlaPolicy(windows=(SlaWindow("at two", 60_000, ZoneOffsets()),))},
+        {"sla": SlaPolicy(windows=(SlaWindow("0 2 * * *", 60_000, ZoneOffsets("X", (1,), ())),))},
     ],
 )
 def test_a_record_of_another_writer_that_makes_no_sense_is_rejected(fields: dict[str, Any]) -> None:
