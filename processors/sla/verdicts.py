@@ -27,6 +27,8 @@ CODES = (
 )
 """In a column `told` a code stands by its place here, from 1."""
 TOLD = {code: number for number, code in enumerate(CODES, start=1)}
+_KEEPS = (Code.SLA_BUDGET_SPENT, Code.SLA_RATE_REACHED, Code.SLA_GROUP_SPENT)
+"""A unit that waits for one of these is overtaken by younger ones only for so long."""
 MANY = 64
 """From so many disruptions on that wait in plain jobs, columns are cheaper than one by one."""
 
@@ -63,7 +65,11 @@ class Room:
         self.lacking: set[str] = set()
         """Jobs of which a unit lacked slack: what is younger leaves it to that unit."""
         self.reserved: set[str] = set()
-        """Jobs whose slack the oldest unit keeps, which has waited for too long."""
+        """Jobs and groups whose slack the oldest unit keeps, which has waited for too long."""
+        self.reserved_hours: set[str] = set()
+        """Jobs whose hour it keeps."""
+        self.keeper: Unit | None = None
+        """That unit."""
 
     def refusal(self, unit: Unit) -> Code | None:
         """Why a unit waits; None: it may go."""
@@ -79,13 +85,10 @@ class Room:
             return Code.WAITS_FOR_REPLACEMENT
         if self._lacks(unit, needs):
             return Code.SLA_BUDGET_SPENT
-        if any(
-            sum(ask.by_others for ask in asks) > rate - self.used[job_id]
-            for job_id, asks in needs.items()
-            if (rate := self.rate[job_id]) is not None
-        ):
+        if any(self._is_hour_spent(unit, job_id, asks) for job_id, asks in needs.items()):
             return Code.SLA_RATE_REACHED
-        if any(self.group[group].slack < need for group, need in groups.items()):
+        barred = set[str]() if unit is self.keeper else self.reserved
+        if any(self.group[group].slack < need or (group in barred and need) for group, need in groups.items()):
             return Code.SLA_GROUP_SPENT
         return None
 
@@ -99,13 +102,18 @@ class Room:
                 if job_id in self.used:
                     self.used[job_id] += ask.by_others
 
-    def leave_to(self, unit: Unit, is_oldest: bool) -> None:
-        """A unit lacks slack: runs that are younger and go alone don't take it, and where the unit is the oldest and
-        has waited for too long, nobody does.
+    def leave_to(self, unit: Unit, is_oldest: bool, code: Code) -> None:
+        """A unit lacks slack, of jobs or groups, or room in an hour: runs that are younger and go alone don't take the
+        slack of a job, and where the unit is the oldest and has waited for too long, nobody takes any of it. While it
+        waits for the hour it keeps no slack.
         """
-        self.lacking.update(job_id for job_id, asks in unit.jobs().items() if self._is_short(job_id, asks))
+        needs = unit.jobs()
+        self.lacking.update(job_id for job_id, asks in needs.items() if self._is_short(job_id, asks))
         if is_oldest and any(ask.aged for ask in unit.asks):
-            self.reserved.update(unit.jobs())
+            self.keeper = unit
+            self.reserved_hours.update(needs)
+            if code is not Code.SLA_RATE_REACHED:
+                self.reserved.update(needs, self._needs_of_groups(needs))
 
     def _never(self, job_id: str, asks: Sequence[Ask]) -> bool:
         """Whether a unit needs more of a job than that ever allows."""
@@ -127,11 +135,18 @@ class Room:
         return sum(ask.healthy for ask in asks) > max(self.job[job_id].slack, 0) or self.job[job_id].slack < 0
 
     def _lacks(self, unit: Unit, needs: dict[str, list[Ask]]) -> bool:
-        left_to_others = self.lacking | self.reserved if unit.is_single else self.reserved
+        barred = set[str]() if unit is self.keeper else self.reserved
+        left_to_others = self.lacking | barred if unit.is_single else barred
         return any(
             self._is_short(job_id, asks) or (job_id in left_to_others and any(ask.healthy for ask in asks))
             for job_id, asks in needs.items()
         )
+
+    def _is_hour_spent(self, unit: Unit, job_id: str, asks: Sequence[Ask]) -> bool:
+        """Whether more go for others than may in this hour, or any while another unit keeps it."""
+        rate, count = self.rate[job_id], sum(ask.by_others for ask in asks)
+        is_kept = job_id in self.reserved_hours and unit is not self.keeper
+        return rate is not None and (count > rate - self.used[job_id] or (is_kept and count > 0))
 
     def _needs_of_groups(self, needs: dict[str, list[Ask]]) -> dict[str, int]:
         needed: dict[str, int] = {}
@@ -174,8 +189,8 @@ class Judge:
                     verdicts.go.append([ask.slot for ask in unit.asks])
                 else:
                     rest.append(unit)
-                    if code is Code.SLA_BUDGET_SPENT and not unit.is_single:
-                        room.leave_to(unit, is_oldest)
+                    if code in _KEEPS and not unit.is_single:
+                        room.leave_to(unit, is_oldest, code)
                     is_oldest &= unit.is_single or code in (Code.SLA_NEVER_ALLOWS, Code.OUTSIDE_WINDOW)
             waiting = rest
         for unit in waiting:

@@ -212,6 +212,34 @@ def test_the_oldest_unit_reserves_what_it_needs_after_an_hour() -> None:
     assert world.up(*runs("web", 3, run=2)) == runs("web", 0, 1)
 
 
+def test_the_oldest_unit_reserves_what_it_needs_of_a_group_after_an_hour() -> None:
+    world = World()
+    world.hear(SlaGroupSet(group="db", max_unavailable=2))
+    world.service("st", 3, 3, kind="stateful", sla=SlaPolicy(group="db"))
+    world.service("web", 4, 4, sla=SlaPolicy(group="db"))
+    assert world.ask(*runs("web", 0)) == runs("web", 0)
+    assert world.ask(*runs("st", 0, 1), unit=1, hosts=("h0",)) == []
+    assert codes(world) == [(Code.SLA_GROUP_SPENT, 2, 2)]
+    assert world.ask(*runs("web", 1)) == runs("web", 1), "it has waited for a moment"
+    world.later(HOUR_MS)
+    world.up(*runs("web", 0, run=2))
+    assert world.ask(*runs("web", 2)) == []
+    assert len(codes(world)) == 2, "the unit isn't told anew"
+    world.restart()
+    assert world.up(*runs("web", 1, run=2)) == runs("st", 0, 1)
+
+
+def test_the_oldest_unit_reserves_what_it_needs_of_an_hour() -> None:
+    world = web(6, 6, kind="stateful", sla=SlaPolicy(per_hour=2))
+    assert world.ask(*runs("web", 2), why=RunCause.DRAIN) == runs("web", 2)
+    assert world.ask(*runs("web", 0, 1), unit=1, hosts=("h0",), why=RunCause.DRAIN, ago_s=3_000) == []
+    world.later(HOUR_MS // 2)
+    assert world.ask(*runs("web", 3), why=RunCause.DRAIN) == [], "one more may go, and the unit needs two"
+    assert world.ask(*runs("web", 4), why=RunCause.UPDATE) == runs("web", 4), "the hour doesn't count it"
+    world.later(HOUR_MS // 2)
+    assert world.may == [*runs("web", 2), *runs("web", 4), *runs("web", 0, 1)]
+
+
 def test_younger_runs_that_go_alone_leave_a_unit_what_it_waits_for() -> None:
     world = web(4, 2)
     world.down(*runs("web", 3))

@@ -171,12 +171,12 @@ def members_of_a_unit_are_not_looked_at_together(patch: Patch) -> None:
 
 @fault
 def younger_runs_take_what_a_unit_waits_for(patch: Patch) -> None:
-    patch.setattr(verdicts.Room, "leave_to", lambda self, unit, is_oldest: None)
+    patch.setattr(verdicts.Room, "leave_to", lambda self, unit, is_oldest, code: None)
 
 
 @fault
 def no_unit_reserves_what_it_needs(patch: Patch) -> None:
-    change(patch, verdicts.Room, "leave_to", lambda old, self, unit, is_oldest: old(self, unit, False))
+    change(patch, verdicts.Room, "leave_to", lambda old, self, unit, is_oldest, code: old(self, unit, False, code))
 
 
 @fault

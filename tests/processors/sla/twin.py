@@ -114,6 +114,7 @@ class Twin:
         self.now = now
         self.silent: set[int] = set()
         self.groups: dict[str, SlaPolicy] = {}
+        self.keeper: Instance | None = None
 
     def healthy(self, one: Instance) -> bool:
         return one.up and not one.held and one.ripe_ms <= self.now and one.host not in self.silent
@@ -164,7 +165,7 @@ class Twin:
         gone: set[tuple[str, int]] = set()
         barred: set[str] = set()
         reserved: set[str] = set()
-        self.oldest_seen = False
+        self.oldest_seen, self.keeper = False, None
         for patient in (False, True):
             for unit in self.units():
                 if self.patient(unit) != patient:
@@ -176,11 +177,15 @@ class Twin:
                     continue
                 if unit.single:
                     continue
-                if code is Code.SLA_BUDGET_SPENT:
+                if code in (Code.SLA_BUDGET_SPENT, Code.SLA_RATE_REACHED, Code.SLA_GROUP_SPENT):
                     barred.update(job.job_id for job in unit.jobs() if self.short(unit, job))
                     old = any(one.ask and self.now >= one.ask.since_ms + HOUR_MS for _, one in unit.members)
                     if old and not self.oldest_seen:
-                        reserved.update(job.job_id for job in unit.jobs())
+                        self.keeper = unit.members[0][1]
+                        reserved.update(f"hour {job.job_id}" for job in unit.jobs())
+                        if code is not Code.SLA_RATE_REACHED:
+                            reserved.update(job.job_id for job in unit.jobs())
+                            reserved.update(f"group {self.of_group(job)[0]}" for job in unit.jobs())
                 self.oldest_seen |= code not in (Code.SLA_NEVER_ALLOWS, Code.OUTSIDE_WINDOW)
         self.barred, self.reserved = barred, reserved
         return gone
@@ -236,12 +241,20 @@ class Twin:
             waits = waits and (self.is_patient(job, one) or (not job.limit() and one.ask.why != RunCause.PREEMPT))
             if waits and self.extra(job) <= self.missing(job):
                 return Code.WAITS_FOR_REPLACEMENT
+        if self.keeper is unit.members[0][1]:
+            reserved = set()
         kept = reserved | barred if unit.single else reserved
         if any(self.short(unit, job) or (job.job_id in kept and self.healthy_in(unit, job)) for job in jobs):
             return Code.SLA_BUDGET_SPENT
         if any(self.used(job) + self.by_others(unit, job) > job.rate() for job in jobs):
             return Code.SLA_RATE_REACHED
-        for members, most in groups.values():
+        if any(
+            f"hour {job.job_id}" in reserved and self.by_others(unit, job) and job.rate() < math.inf for job in jobs
+        ):
+            return Code.SLA_RATE_REACHED
+        for group, (members, most) in groups.items():
+            if f"group {group}" in reserved and any(self.healthy_in(unit, job) for job in members):
+                return Code.SLA_GROUP_SPENT
             (over,) = (sum(self.missing(job) - self.extra(job) for job in members) - most for _ in self.gone_if(unit))
             if over > 0:
                 return Code.SLA_GROUP_SPENT
