@@ -171,7 +171,7 @@ Milliseconds = Annotated[int, _parse_ms, _bounds(0, MS_MAX, write_ms), *_ms]
 SomeMilliseconds = Annotated[int, _parse_ms, _bounds(1, MS_MAX, write_ms), *_ms]
 """Longer than nothing."""
 WindowMilliseconds = Annotated[int, _parse_ms, _bounds(WINDOW_MIN_MS, WINDOW_MAX_MS, write_ms), *_ms]
-"""How long a window may be open."""
+"""As long as a window may be open."""
 _ms_or_never_of = _parser(MS_OF_UNIT, None, f"must be {_TIME_TEXT}; or {NEVER}")
 MillisecondsOrNever = Annotated[
     int,
