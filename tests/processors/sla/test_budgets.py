@@ -463,3 +463,43 @@ def test_hosts_without_runs_are_forgotten() -> None:
         world.take("paceline.hosts", HostSilent(host_id=f"s{each}", session=1))
     assert len(world.machine.hosts.table) < 128
     world.restart()
+
+
+def test_silence_of_a_session_that_is_over_counts_for_nothing() -> None:
+    world = web(1)
+    world.order(*runs("web", 0), host="h0")
+    connected = HostConnected(host_id="h0", session=2, gateway="g")
+    world.take("paceline.hosts", connected, HostSilent(host_id="h0", session=1))
+    assert world.machine.unavailable("web") == 0
+
+
+def test_a_batch_task_that_runs_again_is_not_over_by_the_end_of_an_earlier_run() -> None:
+    world = web(2, 1, kind="batch")
+    world.down(*runs("web", 0, run=2))
+    world.up(*runs("web", 0, run=3))
+    filler = {"outcome": pack_ints([Outcome.SUCCEEDED]), "exit_code": pack_ints([0]), "kept": pack_ints([0])}
+    world.hear(RunsEnded(**columns(runs("web", 0)), **filler, next=pack_ints([TaskState.SUCCEEDED])))
+    assert world.ask(*runs("web", 0, run=3), *runs("web", 1)) == runs("web", 0, run=3), "each is one of two"
+
+
+def two_units_that_wait(**first: Any) -> World:
+    """One of each of two jobs, of which each has room for one of its two; that of the first is older."""
+    world = World()
+    world.service("first", 4, 2, kind="stateful", **first)
+    world.service("second", 5, 2, kind="stateful")
+    world.down(*runs("first", 3), *runs("second", 4))
+    world.ask(*runs("first", 0, 1), unit=1, hosts=("h0",), why=RunCause.DRAIN, ago_s=1)
+    world.ask(*runs("second", 0, 1), unit=1, hosts=("h1",), why=RunCause.DRAIN)
+    world.later(HOUR_MS)
+    return world
+
+
+def test_only_the_oldest_unit_reserves_what_it_needs() -> None:
+    world = two_units_that_wait()
+    assert world.ask(*runs("second", 2), unit=1, hosts=("h2",)) == runs("second", 2)
+
+
+def test_a_unit_that_waits_for_a_window_is_not_the_oldest() -> None:
+    night = SlaWindow(schedule="0 2 * * *", duration_ms=HOUR_MS, zone=ZoneOffsets())
+    world = two_units_that_wait(sla=SlaPolicy(windows=(night,)))
+    assert world.ask(*runs("second", 2), unit=1, hosts=("h2",)) == [], "the other one is"
