@@ -179,7 +179,7 @@ class Placement(MachineBase):
         """Handlers of records about hosts, and of what operators say."""
         hosts, sharing, campaigns = self.hosts, self.sharing, self.campaigns
         return (
-            (HostConnected, hosts.connected, campaigns.said_of_host),
+            (HostConnected, hosts.connected, self.windows.connected, campaigns.said_of_host),
             (HostOffered, hosts.offered, self._matching.offered, self.slack.offered, campaigns.said_of_host),
             (HostSilent, hosts.silent, campaigns.said_of_host),
             (HostBack, hosts.back, campaigns.said_of_host),

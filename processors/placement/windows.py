@@ -6,7 +6,7 @@ times of both. A window that closed while nothing was decided is told as MISSED,
 expanded by `events/schedules.py`; machines have no time zones.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice, pairwise
 
 import msgspec
@@ -16,14 +16,14 @@ from events.bounds import WINDOW_MAX_MS, WINDOW_MIN_MS
 from events.codes import Code, Stage
 from events.maintenance_refusals import NO_FORCE
 from events.records.base import Event
-from events.records.hosts import MaintenanceWindowRemoved, MaintenanceWindowSet
+from events.records.hosts import HostConnected, MaintenanceWindowRemoved, MaintenanceWindowSet
 from events.records.parts import Cause, DrainPlan, ZoneOffsets
 from events.records.placement import HostMaintenanceChanged, HostsAnswered, MaintenanceWindowChanged
 from events.schedules import next_opening, schedule_fault
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
-from processors.placement.stages import WINDOW, Goal, Stages, changed
-from processors.state.causes import CauseRow, CurrentInput, host_fact
+from processors.placement.stages import HEALTH, WINDOW, Goal, Stages, changed
+from processors.state.causes import CauseRow, CurrentInput, host_fact, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.deadlines import Deadlines, earliest
 from processors.state.table import Table, struct_table
@@ -98,6 +98,8 @@ class Windows:
         """The windows of each host."""
         self.emptying: dict[str, None] = {}
         """Windows that open again and empty their hosts, by id."""
+        self._back: dict[str, None] = {}
+        """Hosts of windows that were taken back, or came back, since they were looked at. Only saves work."""
         self.looked_ms = 0
         """The logical time of the decision that is made."""
 
@@ -107,6 +109,7 @@ class Windows:
         self._of_host, self.emptying = {}, {}
         for window_id, row in self.table.items():
             self._index(window_id, row)
+        self._back = dict.fromkeys(self._of_host)
 
     def is_open(self, window_id: str) -> bool:
         """Whether a window is open."""
@@ -140,14 +143,11 @@ class Windows:
             event.escalate,
             self._input.cause,
         )
-        self._ask(event.window_id, event.command_id, window, now)
+        self.asks.put(self._input.offset, WindowAskRow(event.window_id, event.command_id, now, window))
 
     def removal_asked(self, event: MaintenanceWindowRemoved, now: int) -> None:
         """An operator removes a window."""
-        self._ask(event.window_id, event.command_id, None, now)
-
-    def _ask(self, window_id: str, command_id: str, window: WindowRow | None, now: int) -> None:
-        self.asks.put(self._input.offset, WindowAskRow(window_id, command_id, now, window))
+        self.asks.put(self._input.offset, WindowAskRow(event.window_id, event.command_id, now, None))
 
     def answered(self, event: HostsAnswered, now: int) -> None:
         """The operator has an answer; where it is DONE, the window is as it was asked for."""
@@ -178,11 +178,18 @@ class Windows:
         if not row.opens_ms:
             self.emptying.pop(event.window_id, None)
 
+    def connected(self, event: HostConnected, now: int) -> None:
+        """A host is there, maybe one that was forgotten meanwhile."""
+        if event.host_id in self._of_host:
+            self._back[event.host_id] = None
+
     def host_changed(self, event: HostMaintenanceChanged, now: int) -> None:
-        """Hosts that an operator takes back are out of windows that go on, until their next time."""
-        if event.code != Code.RESUMED:
-            return
-        for host_id in event.host_ids:
+        """Hosts that an operator takes back are out of windows that go on, until their next time; others aren't."""
+        for host_id in event.host_ids if self._of_host else ():
+            if host_id in self._of_host:
+                self._back[host_id] = None
+            if event.code != Code.RESUMED:
+                continue
             for window_id in self._of_host.get(host_id, ()):
                 if self.table[window_id].state != SET:
                     self.table.change(window_id).left_out[host_id] = None
@@ -195,14 +202,28 @@ class Windows:
         return earliest(asked_ms, self._next.first())
 
     def decide(self, now: int, budget: int) -> list[Event]:
-        """One answer, or one window that leads, opens or closes, with what follows for its hosts; to be asked only when
-        caught up. One alone, since the next may be about the same hosts.
+        """One answer, one window that leads, opens or closes, with what follows for its hosts, or hosts that are back;
+        to be asked only when caught up. One alone, since the next may be about the same hosts.
         """
         for offset, ask in islice(self.asks.items(), 1):
             return [*self._answer(ask, offset, now)]
         for window_id in self._next.due(now):
             return [*self._turned(window_id, self.table[window_id], now)]
-        return []
+        return [*self._wanted(now)]
+
+    def _wanted(self, now: int) -> Iterator[HostMaintenanceChanged]:
+        """Hosts that are back drain for the first window that goes on and wants them."""
+        of_window: dict[str, list[str]] = {}
+        for host_id in sorted(self._back):
+            stage, window_id = self._stages.of(host_id), self._other(host_id, "")
+            is_free = stage.stage in (Stage.UP, Stage.CORDONED) and not stage.in_campaign
+            if window_id is None or not is_free or host_id not in self._hosts.table:
+                del self._back[host_id]
+            else:
+                of_window.setdefault(window_id, []).append(host_id)
+        for window_id, host_ids in of_window.items():
+            row = self.table[window_id]
+            yield from self._drained(window_id, row, now, recorded(row.cause), host_ids)
 
     def _answer(self, ask: WindowAskRow, offset: int, now: int) -> Iterator[Event]:
         """Decides what follows from a request, and the answer to it."""
@@ -217,7 +238,7 @@ class Windows:
                 yield _said(ask.window_id, REMOVED, 0, 0, cause)
             else:
                 if window.state != SET and window.drains:
-                    yield from self._drained(ask.window_id, window, now, cause)
+                    yield from self._drained(ask.window_id, window, now, cause, window.host_ids)
                 yield _said(ask.window_id, SET, window.opens_ms, window.closes_ms, cause)
                 message = _note(window)
         yield HostsAnswered(
@@ -262,14 +283,16 @@ class Windows:
             return
         state = OPEN if now >= row.opens_ms else LEADING
         if row.drains:
-            yield from self._drained(window_id, row, now, due)
+            yield from self._drained(window_id, row, now, due, row.host_ids)
         yield _said(window_id, state, row.opens_ms, row.closes_ms, due)
 
-    def _drained(self, window_id: str, row: WindowRow, now: int, cause: Cause) -> Iterator[HostMaintenanceChanged]:
-        """Its hosts drain, if they don't; those of others stay theirs, with the earlier times of both."""
+    def _drained(
+        self, window_id: str, row: WindowRow, now: int, cause: Cause | None, host_ids: Iterable[str]
+    ) -> Iterator[HostMaintenanceChanged]:
+        """Hosts of it drain. Operators keep theirs, with the earlier times of both; health, which never forces, not."""
         plan = DrainPlan(batch="move", deadline_ms=max(1, row.opens_ms - now), escalate=row.escalate)
         of_whom: dict[tuple[str, str], dict[str, Goal]] = {}
-        for host_id in row.host_ids:
+        for host_id in host_ids:
             stage = self._stages.of(host_id)
             if host_id not in self._hosts.table or host_id in row.left_out or stage.in_campaign:
                 continue
@@ -281,7 +304,8 @@ class Windows:
             )  # it has it from the time before
             goal = stage.drained(plan, now, replace=anew and now < row.opens_ms)
             if goal != stage.goal:
-                whose = (stage.by, stage.source) if stage.drains else (WINDOW, window_id)
+                theirs = stage.drains and stage.by != HEALTH
+                whose = (stage.by, stage.source) if theirs else (WINDOW, window_id)
                 of_whom.setdefault(whose, {})[host_id] = goal
         for (by, source), hosts in of_whom.items():
             yield changed(hosts, Code.WINDOW, by=by, source=source, cause=cause)

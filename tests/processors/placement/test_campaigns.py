@@ -20,6 +20,7 @@ from events.records.placement import HostMaintenanceChanged, HostsAnswered, Main
 from processors.placement.drain_cost import drain_costs
 from tests.helpers.machines import Run, columns
 from tests.processors.placement.harness import World, hosts_of, offered
+from tests.processors.placement.test_windows import set_window
 
 MINUTE = 60_000
 PLAN = MaintenancePlan(drain=DrainPlan())
@@ -153,6 +154,31 @@ def test_a_host_that_is_well_again_keeps_its_place_in_a_campaign() -> None:
     assert (world.stage("h3"), world.step("h3")) == (Stage.UP, Step.PENDING)
     world.resume("h1")
     assert world.step("h3") == Step.WORK
+
+
+def test_an_open_window_has_hosts_that_a_campaign_a_check_or_their_removal_gave_back() -> None:
+    world = cell(21)
+    set_window(world, "h1", "h2", "h3", schedule="0 0 * * *", duration_ms=6 * 60 * MINUTE, lead_ms=0)
+    world.later(24 * 60 * MINUTE - world.now % (24 * 60 * MINUTE) - 20 * MINUTE)
+    world.finds("h3")
+    world.later(16 * MINUTE)
+    world.start("h1", work="time", work_ms=30 * MINUTE)
+    world.later(4 * MINUTE)
+    by = {host: row.by for host, row in world.machine.stages.table.items()}
+    assert by == {"h1": "campaign", "h2": "window", "h3": "health"}
+    world.finds("h3", bad=False)
+    world.silence("h2")
+    world.confirm("h2")
+    world.remove("h2")
+    assert "h2" not in world.machine.stages.table
+    world.boot("h2", "b2")
+    assert world.machine.stages.of("h2").by == "window"
+    world.later(30 * MINUTE)
+    assert world.campaign == "DONE"
+    assert {row.by for row in world.machine.stages.table.values()} == {"window"}
+    assert set(world.stages()) == {"h1", "h2", "h3"}
+    world.resume("h1")
+    assert set(world.stages()) == {"h2", "h3"}, "an operator's word holds until the next time"
 
 
 def test_a_campaign_pauses_goes_on_and_is_aborted() -> None:
