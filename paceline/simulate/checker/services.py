@@ -203,11 +203,7 @@ class Services:
             case JobChanged() if is_over(event) and event.job_id in self.jobs:
                 self._forget((event.job_id, each) for each in self.jobs.pop(event.job_id).instances)
             case JobSlaChanged() if event.job_id in self.jobs:
-                job = self.jobs[event.job_id]
-                before = job.per_hour()
-                job.max_unavailable, job.sla = event.max_unavailable, event.sla
-                if before is None:  # nobody has counted
-                    job.by_others_ms.clear()
+                self._sla(event, now)
             case SlaGroupSet():
                 self._group(event)
             case InstancesChanged() if event.job_id in self.jobs:
@@ -238,6 +234,23 @@ class Services:
             event.gang_min,
         )
         self.ended |= {(event.job_id, each): event.first_run - 1 for each in range(event.instances)}
+
+    def _sla(self, event: JobSlaChanged, now: int) -> None:
+        """An instance that counts goes on to count, whatever the time to be healthy is now."""
+        job, job_id = self.jobs[event.job_id], event.job_id
+        rate, wait_ms = job.per_hour(), job.policy.min_healthy_ms
+        up = {task: up for each in job.instances if (up := self.available.get(task := (job_id, each))) is not None}
+        if job.guarded:
+            self.available |= {task: (run, 0) for task, (run, at) in up.items() if now - at >= wait_ms}
+        else:  # it is said since when they are up
+            counts = ints(event.count).tolist()
+            since = [at for at, count in zip(longs(event.since).tolist(), counts, strict=False) for _ in range(count)]
+            for each, since_s in zip(event.named_instances().tolist(), since, strict=False):
+                if since_s and (job_id, each) in up:
+                    self.available[job_id, each] = up[job_id, each][0], since_s * 1000
+        job.max_unavailable, job.sla = event.max_unavailable, event.sla
+        if rate is None:  # nobody has counted
+            job.by_others_ms.clear()
 
     def _group(self, event: SlaGroupSet) -> None:
         if event.removed:

@@ -9,8 +9,8 @@ from events.codes import RunCause, Stage, Step
 from events.columns import pack_ints, pack_longs
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostSilent, MaintenanceWindowSet
-from events.records.lifecycle import DisruptionAsked, RunsAvailable, RunsOrdered
-from events.records.parts import ZoneOffsets
+from events.records.lifecycle import DisruptionAsked, JobSlaChanged, RunsAvailable, RunsOrdered
+from events.records.parts import SlaPolicy, ZoneOffsets
 from events.records.placement import HostMaintenanceChanged, MaintenanceWindowChanged
 from events.records.sla import DisruptionAllowed
 from events.schedules import next_opening
@@ -49,6 +49,9 @@ def test_nothing_is_put_on_a_host_that_drains_and_none_is_drained_with_runs() ->
 
 def test_nobody_is_forced_before_the_time_that_was_set() -> None:
     world = World()
+    with pytest.raises(Violation, match="the cell doesn't permit that"):
+        stages(world).round(world.round([], [staged(Stage.FORCING)]))
+    world.hosts.forces_ms = START
     with pytest.raises(Violation, match="it may from"):
         stages(world).round(world.round([], [staged(Stage.FORCING)]))
     with pytest.raises(Violation, match="by health"):
@@ -153,3 +156,19 @@ def test_a_daemon_that_left_with_its_host_is_missed_from_its_next_order_on() -> 
     with pytest.raises(Violation, match="wait, which may go since"):
         waits(World(), left, ask(1), kind="daemon")
     waits(World(), left, ordered_on("h", 0, run=2), ask(1), kind="daemon")
+
+
+def test_what_counted_counts_when_a_job_must_be_healthy_for_longer() -> None:
+    world, fold = World(), Budgets()
+    up, longer = RunsAvailable(**columns("web", 0, 1, 2)), SlaPolicy(min_healthy_ms=60_000)
+    service = job("web", "/a", kind="stateless", instances=3, max_unavailable=1)
+    changed = JobSlaChanged(job_id="web", instances=3, max_unavailable=1, sla=longer)
+    one = (DisruptionAllowed(**columns("web", 1)),)
+    fold.round(world.round([service, up, changed, ask(1)], one))
+    plain, fold = job("web", "/a", kind="stateless", instances=3), Budgets()
+    named = {"first": pack_ints([0]), "count": pack_ints([3]), "run": pack_ints([1]), "wanted": pack_ints([1])}
+    changed = msgspec.structs.replace(changed, **named, since=pack_longs([START // 1000 - 60]))
+    fold.round(world.round([plain, up, changed, ask(1)], one))
+    early, fold = msgspec.structs.replace(changed, since=pack_longs([START // 1000 - 59])), Budgets()
+    with pytest.raises(Violation, match="of 1 that may be missing, 3 are"):
+        fold.round(world.round([plain, up, early, ask(1)], one))
