@@ -71,7 +71,7 @@ def _skip(text: str, at: int) -> int:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("duplicate key")
     return fields
 
 

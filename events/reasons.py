@@ -58,8 +58,8 @@ EITHER: Final = "either"
 class ReasonKind(NamedTuple):
     """The row of a code: all that its reasons have in common.
 
-    In `sentence` and `remedy`, {tasks}, {s}, {it}, {them}, {is} and {were} are of the tasks that it is about; {pool} is
-    the pool that says no.
+    In `sentence` and `remedy`, {tasks}, {s}, {it}, {them}, {theirs}, {is} and {were} are of the tasks that it is about;
+    {pool} is the pool that says no.
     """
 
     code: Code
@@ -278,7 +278,7 @@ _NOW = (
                "raise max_unavailable, lower min_available, or set `replace: before` in the SLA of the job",
                "{tasks} {is} to leave, but the SLA of the job never allows it"),
     ReasonKind(Code.WAITS_FOR_REPLACEMENT, WAIT, "it goes on when the instance that takes its place is available",
-               "{tasks} {is} to leave when another instance has come in place of {it}"),
+               "{tasks} {is} to leave once {theirs} available"),
     ReasonKind(Code.OUTSIDE_WINDOW, WAIT, "it goes on when the next window of the job opens",
                "{tasks} {is} to leave, but the job may be disrupted at other times only"),
     ReasonKind(Code.RUNS_TO_ITS_END, WAIT, "`--batch move` of a drain lets preemptible ones leave"),

@@ -150,7 +150,7 @@ class _Builder:
             if name in out and merged:
                 continue
             if name in out:
-                self._fault(key, f"{place}: stands twice, first at line {self.marks[place][0]}")
+                self._fault(key, f"{place}: duplicate key; first at line {self.marks[place][0]}")
                 continue
             self.mark(place, key)
             out[name] = self.build(place, value)

@@ -94,7 +94,7 @@ class Hosts(Spec):
         if (self.ids is None) == (self.attribute is None):
             raise at("ids", "must be set, or else attribute with values", self.ids)
         if (self.attribute is None) == bool(self.values):
-            raise at("values", "are the values of attribute: one of both is of no use alone", self.values)
+            raise at("values", "set `attribute` and `values` together", self.values)
         return self
 
 

@@ -70,6 +70,8 @@ def message_of(model: type[BaseModel], detail: Any) -> str:
         for prefix, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
             text = text.replace(prefix, plain)
         choices = re.findall("'([^']*)'", detail["ctx"]["expected"]) if detail["type"] == "literal_error" else []
+        if len(choices) == 1:
+            return f"must be `{choices[0]}`"
         nearest = _nearest(detail["input"], choices)
         return f"{text}; did you mean {nearest}?" if nearest else text
     names = _names_at(model, detail["loc"][:-1])
@@ -80,7 +82,7 @@ def message_of(model: type[BaseModel], detail: Any) -> str:
 
 def _nearest(name: object, names: Sequence[str]) -> str:
     """The name that is most like one that isn't known; empty: none is."""
-    return next(iter(difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)), "")
+    return next(iter(difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)), "")
 
 
 def _as_id(detail: Any) -> str:

@@ -32,8 +32,10 @@ def pool_path(path: str, noun: str = "pools") -> str:
 
 
 def _quoted(part: str) -> str:
-    if part in ("", ".", "..") or "/" in part or any(ord(each) < ord(" ") for each in part):
-        raise InvalidValue(f"{_shown(part)} names nothing that there can be")
+    if not part:
+        raise InvalidValue("the name is empty")
+    if part in (".", "..") or "/" in part or any(ord(each) < ord(" ") for each in part):
+        raise InvalidValue(f"{_shown(part)} is no name of anything")
     try:
         return quote(part, safe="")
     except UnicodeEncodeError as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from paceline.client.api_requests import PAGE, PAGES_MAX, Requests, json_body, new_id
 from paceline.client.checked_values import path_of
-from paceline.client.errors import PacelineError
+from paceline.client.errors import InvalidValue, PacelineError
 from paceline.client.models import Answer
 from paceline.client.patience import Patience
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
@@ -204,7 +204,10 @@ def _oldest_drains(hosts: "Mapping[str, Host]", host_ids: Sequence[str]) -> list
 
 
 def _of_hosts(noun: str, host_ids: Sequence[str], attribute: str, values: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The path of a command about hosts and the part of its body that names them."""
+    """The path of a command about hosts and the part of its body that names them. Raises `InvalidValue` for a text."""
+    for name, value in (("host_ids", host_ids), ("values", values)):
+        if isinstance(value, str):
+            raise InvalidValue(f"{name} is the text {value!r}: give a list of texts, such as [{value!r}]")
     if len(host_ids) == 1 and not attribute:
         return path_of("hosts", host_ids[0], noun), {}
     hosts = {"attribute": attribute, "values": list(values)} if attribute else {"ids": list(host_ids)}

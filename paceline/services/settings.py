@@ -33,7 +33,7 @@ from pydantic_settings import (
 )
 
 from events.bounds import ALARM_UNREAD_MS, CONDITION, DEVICE
-from events.quantities import Mebibytes, Milliseconds
+from events.quantities import Mebibytes, Milliseconds, write_ms
 from events.time_units import span_s
 from paceline.client.cell_file import DATA_DEFAULT
 from paceline.client.errors import Faults
@@ -374,8 +374,13 @@ def _message(detail: Any) -> str:
     where = f"setting {'.'.join(names)} (flag, {variable} or file)"
     if detail["type"] == "string_pattern_mismatch" and names[-1] == "listen":
         return f"{where}: write HOST:PORT, such as {detail['input'] if _bare(detail['input']) else '127.0.0.1'}:7117"
+    if names[-1:] == ["command"] and detail["type"] == "too_short":
+        return f'{where}: name the program and its arguments, such as ["/usr/sbin/check", "-q"]'
+    if detail["type"] == "greater_than_equal" and names[-1] in ("interval", "timeout") and "health" in names:
+        return f"{where}: must be {write_ms(int(detail['ctx']['ge']))} or more"
     if detail["type"] != "extra_forbidden":
         return f"{where}: {detail['msg']}, not {detail['input']!r}"
-    fields = list((TABLES.get(names[0], Settings) if names[1:] else Settings).model_fields)
+    table = HealthPart if names[:2] == ["agent", "health"] and len(names) > 3 else TABLES.get(names[0], Settings)
+    fields = list((table if names[1:] else Settings).model_fields)
     nearest = difflib.get_close_matches(names[-1], fields, n=1, cutoff=0.5)
     return f"{where} is not known; {f'did you mean {nearest[0]}?' if nearest else 'known are ' + ', '.join(fields)}"

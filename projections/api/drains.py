@@ -12,11 +12,12 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
-from sqlalchemy import Connection, exists, func, select
+from sqlalchemy import Connection, exists, func, select, true
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
 from events.codes import Code
+from events.nearest import meant
 from events.records.base import Event
 from events.records.hosts import HostsCordonRequested, HostsResumeRequested
 from events.spec.maintenance import DrainSpec, Hosts
@@ -26,7 +27,7 @@ from projections.api.commands import REASON_MAX, Command, carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_plans import plans_of
 from projections.api.problems import ANSWERED, Problem
-from projections.queries.drain_effects import effects_of, host_rows_of, plan_notes
+from projections.queries.drain_effects import effects_of, host_rows_of, last_hosts, plan_notes
 from projections.queries.drain_refusals import of_drain
 from projections.queries.known_names import unknown_host
 from projections.views import tables
@@ -137,7 +138,10 @@ async def _drain(
             fact = command.to_event(host_ids, "", command.reason, most, command.force)
             if dry_run and (refusal := of_drain(connection, fact)):
                 raise refused(*refusal)
-            return host_ids, effects_of(connection, host_ids, dry_run, command.to_part(), command.force)
+            body = effects_of(connection, host_ids, dry_run, command.to_part(), command.force)
+            if not 0 < most < len(host_ids):
+                body["notes"] += last_hosts(connection, body)
+            return host_ids, body
 
     host_ids, preview = await run_in_threadpool(effects)
     if dry_run:
@@ -223,10 +227,17 @@ def resolved(connection: Connection, hosts: Hosts) -> list[str]:
 def _with_attribute(connection: Connection, hosts: Hosts) -> list[str]:
     columns = tables.hosts.c
     pairs = func.json_each(columns.attributes).table_valued("key", "value", name="pairs")
-    of_it = select(1).select_from(pairs).where(pairs.c.key == hosts.attribute, pairs.c.value.in_(hosts.values))
+    of_name = pairs.c.key == hosts.attribute
+    of_it = select(1).select_from(pairs).where(of_name, pairs.c.value.in_(hosts.values))
     query = select(columns.host_id).where(exists(of_it)).order_by(columns.place, columns.host_id)
     host_ids = list(connection.execute(query).scalars())
-    if not host_ids:
-        values = " or ".join(hosts.values[:3])
-        raise Problem(404, Code.NOT_FOUND, f"no host has the attribute {hosts.attribute} with the value {values[:140]}")
-    return host_ids
+    all_values = select(pairs.c.value).select_from(tables.hosts.join(pairs, true())).where(of_name).distinct()
+    there = {*connection.execute(all_values).scalars()}
+    unknown = [at for at, value in enumerate(hosts.values) if value not in there]
+    if not unknown:
+        return host_ids
+    what = f"no host has the attribute {hosts.attribute} with the value"
+    faults = [(f"/hosts/values/{at}", f"{what} {hosts.values[at][:140]}") for at in unknown[:FAULTS_MAX]]
+    value = hosts.values[unknown[0]]
+    rest = " (nothing was done with the other hosts)" if host_ids else ""
+    raise Problem(404, Code.NOT_FOUND, f"{what} {value[:140]}{meant(value, map(str, there))}{rest}", faults)

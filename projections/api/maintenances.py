@@ -29,7 +29,7 @@ from projections.api.drains import DryRun, refused, resolved
 from projections.api.list_requests import states_of
 from projections.api.problems import ANSWERED, Problem, not_found
 from projections.queries import maintenances as queries
-from projections.queries.drain_effects import effects_of, host_rows_of
+from projections.queries.drain_effects import effects_of, host_rows_of, last_hosts
 from projections.queries.drain_refusals import of_campaign
 from projections.views.maintenance_rows import MaintenanceRow
 from projections.views.rows import AnswerRow
@@ -56,7 +56,10 @@ def routes(context: Context) -> APIRouter:
                 _must_have_racks(connection, plan, host_ids)
                 if dry_run and (refusal := of_campaign(connection, plan.to_event(host_ids, ""))):
                     raise refused(*refusal)
-                return host_ids, effects_of(connection, host_ids, dry_run, plan.drain.to_part())
+                body = effects_of(connection, host_ids, dry_run, plan.drain.to_part())
+                if plan.at_a_time >= len(host_ids):
+                    body["notes"] += last_hosts(connection, body)
+                return host_ids, body
 
         host_ids, preview = await run_in_threadpool(effects)
         if dry_run:
@@ -85,7 +88,7 @@ def routes(context: Context) -> APIRouter:
 
     @router.post("/{maintenance_id}/aborts", status_code=202, responses=ANSWERED)
     async def abort(maintenance_id: str, command: Command, wait: Wait) -> Response:
-        """Takes hosts back that drain, lets work and checks end, and skips the others."""
+        """Takes hosts back that drain, and skips the others; work and checks in progress are finished first."""
         return await _act(context, maintenance_id, "abort", command, wait)
 
     return router

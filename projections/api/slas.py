@@ -106,7 +106,7 @@ def _groups(router: APIRouter, context: Context) -> None:
         def look(connection: Connection) -> SlaGroup:
             row = queries.group_row(connection, name)
             if row is None:
-                raise Problem(404, Code.NOT_FOUND, f"there is no SLA group {name}")
+                raise Problem(404, Code.NOT_FOUND, queries.unknown_group(connection, name))
             return queries.group_json(connection, row, newest_ms(connection), whole=True)
 
         return await read(look)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import Connection, select
 
+from events.codes import Stage
 from events.quantities import write_ms
 from events.records import parts
 from events.words import plural
@@ -69,6 +70,21 @@ def _deadline(drain: parts.DrainPlan | None, force: bool) -> Iterator[str]:
     yield f"{write_ms(drain.deadline_ms)} after it begins, preemptible batch tasks that are left leave as SLAs allow"
     if drain.escalate == "force":
         yield f"{write_ms(drain.force_after_ms)} later, all that is left is ended, whatever SLAs say"
+
+
+def last_hosts(connection: Connection, effects: DrainEffects) -> Iterator[str]:
+    """The sentence about hosts of which no other takes tasks, where some are to move."""
+    moved = sum(each["at_once"] + each["asked"] for each in effects["hosts"])
+    if not moved:
+        return
+    host_ids = {each["host_id"] for each in effects["hosts"]}
+    hosts, stages = tables.hosts.c, tables.host_stages.c
+    takes = (hosts.silent_ms == 0) & (hosts.offered > 0) & (hosts.reconciled_session >= hosts.session)
+    takes &= (hosts.avoided_ms == 0) & ((hosts.lost_code == "") | (hosts.lost_session < hosts.session))
+    away = select(stages.host_id).where(stages.stage != Stage.UP)
+    query = select(hosts.host_id).where(takes, hosts.host_id.not_in(away)).limit(len(host_ids) + 1)
+    if host_ids.issuperset(connection.execute(query).scalars()):
+        yield f"no host is left that takes tasks: {plural(moved, 'task')} would wait for one"
 
 
 def _host(host_id: str, counts: Mapping[tuple[str, str], int]) -> DrainedHost:

@@ -31,18 +31,27 @@ def beyond_caps(rows: Iterable[HostRow], hosts: int, settings: Settings, now_ms:
     """Counts the hosts that aren't well and take tasks, since no more hosts are avoided, and the checks that are taken
     for broken; `hosts`: how many are heard.
     """
+    those = list(rows)
+    count = sum(
+        any(
+            state.bad and _action(row, state, action_of(settings.conditions, settings.drain_after_ms, name)) == "HELD"
+            for name, state in conditions_of(row).items()
+        )
+        for row in those
+    )
+    onsets = onsets_of(those, settings, now_ms)
+    return count, sum(is_broken(sorted(since), hosts) for since in onsets.values())
+
+
+def onsets_of(rows: Iterable[HostRow], settings: Settings, now_ms: int) -> dict[str, list[int]]:
+    """Since when hosts have each condition that isn't over."""
     onsets: dict[str, list[int]] = {}
-    count = 0
     for row in rows:
-        ill = False
         for name, state in conditions_of(row).items():
             over = over_ms(state, settings.release_after_ms)
             if over is None or over > now_ms:
                 onsets.setdefault(name, []).append(state.since_ms)
-                action = action_of(settings.conditions, settings.drain_after_ms, name)
-                ill = ill or (state.bad and _action(row, state, action) == "HELD")
-        count += ill
-    return count, sum(is_broken(sorted(since), hosts) for since in onsets.values())
+    return onsets
 
 
 def _condition(row: HostRow, name: str, state: ConditionState, settings: Settings) -> HostCondition:

@@ -14,6 +14,7 @@ from paceline.client.host_models import Host
 from paceline.client.maintenance_models import HostMaintenance, HostWait
 from projections.queries.disruption_waits import numbers_text
 from projections.queries.entities import host_json
+from projections.queries.held_hosts import tell_held
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import rows_of
 from projections.queries.reason import counted
@@ -130,7 +131,10 @@ def whole_host(connection: Connection, row: HostRow) -> Host:
     """A host with its maintenance."""
     stage = stages_of(connection, [row.host_id]).get(row.host_id)
     maintenance = whole_maintenance(connection, row, stage) if stage is not None else None
-    return host_json(row, kinds_of(connection), maintenance, settings_of(connection))
+    settings = settings_of(connection)
+    body = host_json(row, kinds_of(connection), maintenance, settings)
+    tell_held(connection, body, settings)
+    return body
 
 
 def waits_of(connection: Connection, row: HostStageRow, tasks: Sequence[HostTask]) -> list[HostWait]:

@@ -72,4 +72,5 @@ def count_tasks(count: int) -> str:
 def counted(count: int) -> dict[str, str]:
     """The words of a sentence about so many tasks."""
     it, them, is_, were, s = ("it", "it", "is", "was", "s") if count == 1 else ("they", "them", "are", "were", "")
-    return {"tasks": count_tasks(count), "s": s, "is": is_, "it": it, "them": them, "were": were}
+    theirs = "its replacement is" if count == 1 else "their replacements are"
+    return {"tasks": count_tasks(count), "theirs": theirs, "s": s, "is": is_, "it": it, "them": them, "were": were}

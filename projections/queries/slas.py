@@ -29,6 +29,7 @@ BY_OTHERS = (RunCause.PREEMPT, RunCause.DRAIN, RunCause.REBALANCE)
 """Causes that count in the hour."""
 READ_AT_ONCE = 500
 """So many jobs are asked for in one query."""
+NAMED_MAX = 3
 
 
 class Budgets:
@@ -193,6 +194,15 @@ def group_row(connection: Connection, name: str) -> SlaGroupRow | None:
     """The row of a group; None: it isn't set."""
     query = select(tables.sla_groups).where(tables.sla_groups.c.name == name)
     return next(iter(rows_of(connection, SlaGroupRow, query)), None)
+
+
+def unknown_group(connection: Connection, name: str) -> str:
+    """The sentence about a group that isn't set: which jobs name it all the same."""
+    jobs = [row.job_id for row in sla_rows(connection, tables.slas.c.shared == name, most=NAMED_MAX + 1)]
+    if not jobs:
+        return f"there is no SLA group {name}"
+    names = ", ".join(jobs[:NAMED_MAX]) + (" and others" if len(jobs) > NAMED_MAX else "")
+    return f"SLA group {name} isn't set, so it bounds nothing; jobs name it: {names}"
 
 
 def group_rows(connection: Connection) -> list[SlaGroupRow]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from events.codes import Hearing
+from events.codes import Code, Hearing
 from events.quantities import write_ms
 from events.records.base import Event
 from events.resources import Kinds
@@ -128,6 +128,19 @@ def _secret_deleted(event: Any, _: Any) -> list[Part]:
     return [f"secret {event.name} deleted, version{'s' * (len(event.versions) > 1)} {versions}"]
 
 
+def _avoided(event: Any) -> str:
+    until = f"until {at(event.until_ms)}" if event.until_ms else "until it is well"
+    return f"avoided {until}: {event.code}"
+
+
+def _trusted(event: Any) -> str:
+    """A host takes tasks: again, or still, as no more hosts are avoided at a time."""
+    if event.code not in (Code.TOO_MANY_UNHEALTHY, Code.TOO_MANY_SUSPECTED):
+        return f"takes tasks again: {event.code}"
+    what = "unhealthy" if event.code == Code.TOO_MANY_UNHEALTHY else "suspected"
+    return f"not avoided: too many {what} hosts ({event.avoided} avoided, {event.most} may be): {event.code}"
+
+
 def _tainted(event: Any) -> str:
     taints = ", ".join(text_of(key, value) for key, value in event.taints.items())
     return f"taints by operators: {taints or 'none'}"
@@ -168,8 +181,8 @@ SENTENCES: dict[str, _Say] = {
     "HostHearingChanged": _hearing,
     "HostRemoved": _host(lambda event: f"removed: {event.code}"),
     "HostSuspected": _suspected,
-    "HostAvoided": _host(lambda event: f"avoided until {at(event.until_ms)}: {event.code}"),
-    "HostTrusted": _host(lambda event: f"takes tasks again: {event.code}"),
+    "HostAvoided": _host(_avoided),
+    "HostTrusted": _host(_trusted),
     "HostTainted": _host(_tainted),
     "JobsForgotten": lambda event, _: (
         ["forgotten: ", *named("job", event.job_ids)]

@@ -58,7 +58,7 @@ gang:
         "job.yaml:6:3: /resources/memroy: is not a known field; did you mean memory?",
         'job.yaml:7:3: /resources/disk: must be a size with a unit, such as "64MiB" or "2GiB"; '
         "10 has no unit, write 10MiB or 10GiB",
-        "job.yaml:11:1: /pool: stands twice, first at line 9",
+        "job.yaml:11:1: /pool: duplicate key; first at line 9",
         "job.yaml:13:3: /gang/min: is 3, the job has 1 instances",
     ]
 

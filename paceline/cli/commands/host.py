@@ -274,7 +274,8 @@ def _conditions(conditions: Sequence[Any]) -> Iterator[str]:
     """Two lines for each condition of a host."""
     for each in conditions:
         since = f", since {when(each['since'])}" if each["since"] else ""
-        drained = f"; drained {ahead(each['drain_at'])} if it lasts" if each["drain_at"] else ""
+        at = ahead(each["drain_at"]) if each["drain_at"] else ""
+        drained = f"; drained {'once the bounds of drains allow it' if at == 'now' else at} if it lasts" if at else ""
         yield f"{each['name']} ({each['code']}){since}: {each['evidence']}"
         yield f"  {each['done']}{drained}; ends {each['ends']}"
 

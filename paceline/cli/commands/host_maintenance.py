@@ -120,6 +120,8 @@ def drain(
 
 
 def _named(ids: Sequence[str], attribute: str | None) -> dict[str, Any]:
+    if ids and attribute:
+        raise click.UsageError("give IDs or --attribute, not both")
     if bool(ids) == bool(attribute):
         raise click.UsageError("name hosts, or choose them by --attribute KEY=VALUE")
     if attribute is None:
@@ -284,6 +286,11 @@ def explained(host: "Host", zone: str = "") -> list[str]:
         lines.append(f"it was lost {when(host['lost']['at'], zone)} ({host['lost']['code']})")
     if host["state"] == "SILENT":
         lines.append(f"it isn't heard since {when(host['silent_since'], zone)}")
+        if host["runs"]:
+            lines.append(
+                f"its {plural(host['runs'], 'task')} can't be told to leave: they run elsewhere once it is lost, which "
+                f"`paceline host confirm-loss {host['host_id']} --yes` says at once"
+            )
     if why := host["suspected"]:
         lines.append(f"{why['message']} ({why['code']})")
     if shrunk := host["shrunk"]:

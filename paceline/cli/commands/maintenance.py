@@ -183,6 +183,7 @@ _action("resume", "resumptions", "Let a paused campaign go on.\n\nFailures until
 _action(
     "abort",
     "aborts",
-    "End a campaign.\n\nHosts that drain are taken back, work and checks end, the other hosts are skipped.",
+    "End a campaign.\n\nHosts that drain are taken back, the other hosts are skipped. Work and checks in progress are "
+    "finished first.",
     "is aborted: hosts that drain are taken back",
 )

@@ -80,8 +80,8 @@ def get(client: "Client", name: str, form: str) -> None:
     except NotFound as error:
         try:
             group = client.sla_group(name)
-        except NotFound:
-            raise error from None
+        except NotFound as of_group:
+            raise (of_group if "isn't set" in str(of_group) else error) from None
         show(form, group, [group["group"]], lambda: _print_group(group))
         return
     show(form, state, [state["job_id"]], lambda: _print(state))
@@ -165,10 +165,10 @@ def _part(value: str | None, option: str) -> int | str | None:
     """A number of instances, or a percentage."""
     if value is None or value.isdecimal():
         return None if value is None else int(value)
-    if value.endswith("%") and value[:-1].isdecimal():
+    if value.endswith("%") and value[:-1].isdecimal() and int(value[:-1]) <= 100:
         return value
     raise click.BadParameter(
-        f"{value!r} is neither a number of instances nor a percentage such as 25%", param_hint=option
+        f"{value!r} is neither a number of instances nor a percentage up to 100%, such as 25%", param_hint=option
     )
 
 

@@ -87,7 +87,7 @@ def test_every_kind_of_job_may_have_an_sla(kind: str) -> None:
             "/sla/replace",
             "a fixed port keeps two instances from one host",
         ),
-        ({"replace": "after"}, {}, "/sla/replace", "must be 'before'"),
+        ({"replace": "after"}, {}, "/sla/replace", "must be `before`"),
         ({"group": "A b"}, {}, "/sla/group", "must be 1 to 128"),
         ({"windows": [{"schedule": "at two", "duration": "1h"}]}, {}, "/sla/windows/0/schedule", "must be five fields"),
         (

@@ -386,3 +386,9 @@ def test_an_action_on_each_job_of_a_filter_answers_each_also_after_a_refusal(cel
     assert cell.asked[0].query["pool"] == "/maps"
     assert {each.body["reason"] for each in cell.writes()} == {"r"}
     assert dict(client.each(["j0"], client.stop_job))["j0"]["code"] == "DONE"
+
+
+def test_hosts_that_are_named_by_a_text_are_refused(client):
+    for hosts in ({"host_ids": "sim-1"}, {"attribute": "rack", "values": "r1"}):
+        with pytest.raises(InvalidValue, match="give a list of texts"):
+            client.drain_hosts(**hosts)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.services.data_folder import prepare
-from paceline.services.settings import UpSettings
+from paceline.services.settings import UpSettings, WrongSettings, load
 from paceline.services.up import run_up
 
 
@@ -86,3 +86,19 @@ def test_a_token_that_no_header_can_carry_is_said_at_the_start(tmp_path: Path, c
     (tmp_path / "token").write_text("schlüssel")
     assert run_up(settings(tmp_path)) == 1
     assert "character 5 of 9 is U+00FC. Choose another." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ('command = ["a"]\ninterval = "0s"', "must be 1s or more"),
+        ("command = []", "name the program and its arguments"),
+        ('comand = ["a"]', "is not known; did you mean command?"),
+    ],
+)
+def test_faults_of_a_health_command_are_told_by_its_own_fields(check: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "paceline.toml"
+    file.write_text(f"[agent.health.smart]\n{check}\n")
+    with pytest.raises(WrongSettings) as refused:
+        load(file, data=tmp_path)
+    assert said in str(refused.value)

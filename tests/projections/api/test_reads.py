@@ -280,7 +280,7 @@ def test_the_conditions_of_a_host_are_shown_with_evidence_what_is_done_and_what_
         "passed_at": None,
         "flaps": 0,
         "action": "HELD",
-        "done": "nothing: no more hosts are avoided at a time",
+        "done": "nothing: no more hosts are avoided at a time (0 of 1 are, 0 may be)",
         "drain_at": at(began + 900_000),
         "ends": "once its check has passed for 10m, or `paceline host clear h1`",
     }

@@ -329,6 +329,14 @@ def test_an_sla_that_lets_instances_go_is_not_noted(api):
     assert "warnings" not in api.client.post("/v1/jobs", json=body).json()
 
 
+def test_a_group_that_is_not_set_says_which_jobs_name_it(api):
+    started(api)
+    service(api, group="shop", max_unavailable=1)
+    body = api.problem(api.client.get("/v1/sla-groups/shop"), 404, "NOT_FOUND")
+    assert body["detail"] == "SLA group shop isn't set, so it bounds nothing; jobs name it: web"
+    api.problem(api.client.get("/v1/sla-groups/other"), 404, "NOT_FOUND")
+
+
 def test_surplus_instances_are_not_wanted_and_give_slack_once_they_are_available(api):
     started(api)
     service(api, max_unavailable=0, replace="before")

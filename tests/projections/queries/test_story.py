@@ -91,6 +91,18 @@ def test_what_happened_to_a_job_is_told_in_words(event: str, detail: dict[str, A
     assert text_of(story_jobs.line_of(event, detail)) == said
 
 
+def test_hosts_that_are_avoided_or_not_say_until_when_and_why() -> None:
+    for event, said in (
+        (placement.HostAvoided(host_id="h", code="CONDITION", until_ms=0), "h avoided until it is well: CONDITION"),
+        (placement.HostTrusted(host_id="h", code="CONDITION", avoided=0, most=1), "h takes tasks again: CONDITION"),
+        (
+            placement.HostTrusted(host_id="h", code="TOO_MANY_UNHEALTHY", avoided=1, most=1),
+            "h not avoided: too many unhealthy hosts (1 avoided, 1 may be): TOO_MANY_UNHEALTHY",
+        ),
+    ):
+        assert text_of(story.line_of(event, KINDS)) == said
+
+
 def test_amounts_names_and_reasons_stand_in_the_sentences() -> None:
     defined = pools.PoolDefined(path="/a", command_id="c", limit={"cpu": 2000, "memory": 4096})
     assert text_of(story.line_of(defined, KINDS)) == "/a defined: limit 2 cpu, 4GiB memory"
