@@ -103,6 +103,12 @@ def real(folder: Path) -> Iterator[Shown]:
     """A cell of one host with jobs that run, have ended and wait; in one all that a user names is hostile."""
     with up(folder, "--agent") as cell, cell.client() as client:
         until(lambda: any(host["state"] == "UP" for host in client.hosts()), "a host")
+        host = next(client.hosts())["host_id"]
+        client.cordon_hosts([host], reason=HOSTILE, wait=START_S)  # so that a campaign leaves it alone until it ends
+        plan = {"maintenance_id": "kernel", "hosts": {"ids": [host]}, "reason": HOSTILE}
+        client.start_maintenance(plan, wait=START_S)
+        client.act_on_maintenance("kernel", "aborts", reason=HOSTILE, wait=START_S)
+        client.resume_hosts([host], reason=HOSTILE, wait=START_S)
         for path in ("/maps", "/maps/tiles", "/search"):
             client.define_pool(path, {"reservation": {"cpu": 1}}, wait=START_S)
         for job in jobs():
@@ -112,8 +118,8 @@ def real(folder: Path) -> Iterator[Shown]:
         until(lambda: client.job("web")["tasks"]["running"] == 3, "a service to run")
         client.stop_job("stopped", reason=HOSTILE, wait=START_S)
         until(lambda: client.job("stopped")["state"] == "KILLED", "a job to stop")
-        host = next(client.hosts())["host_id"]
         cell.there = {
+            "maintenance_id": "kernel",
             "job_id": ODD,
             "instance": "0",
             "path": "maps/tiles",

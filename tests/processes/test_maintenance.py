@@ -202,6 +202,12 @@ def test_no_call_fails_while_each_host_in_turn_is_drained_and_restored(cell: Cel
     assert callers.hosts == set(HOSTS)
 
 
+def answered(drain: subprocess.Popen[str]) -> None:
+    """Waits until a drain is asked for and answered; from then on a kill of the cell is waited out."""
+    assert drain.stdout is not None
+    assert drain.stdout.readline()
+
+
 def test_two_drains_share_one_budget_through_a_kill_of_the_cell(cell: Cell) -> None:
     """Both instances are to leave, of which one may be missing. The cell is killed between the two drains."""
     spec = {
@@ -212,7 +218,7 @@ def test_two_drains_share_one_budget_through_a_kill_of_the_cell(cell: Cell) -> N
     with service(cell, "pair", 2, **spec) as client:
         first, second = sorted(str(task["host_id"]) for task in client.tasks("pair"))
         one = cell.run("host", "drain", first, "--wait")
-        until(lambda: maintenance(client, first))
+        answered(one)
         cell.kill()
         cell.start()
         other = cell.run("host", "drain", second, "--wait")
@@ -244,6 +250,7 @@ def test_who_waits_for_a_drain_is_told_how_it_ended(cell: Cell) -> None:
         ended(cell.run("host", "drain", host, "--wait", "--timeout", "1s"), 124)
         assert maintenance(client, host)["stage"] == "DRAINING"
         waits = cell.run("host", "drain", host, "--wait")
+        answered(waits)
         cell.kill()
         cell.start()
         client.stop_job("slow", wait=20)
