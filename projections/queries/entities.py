@@ -22,6 +22,7 @@ from paceline.client.models import ActorName, HistoryEntry, Job
 from paceline.client.models import Reason as Headline
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
+from projections.queries.departures import departure
 from projections.queries.host_conditions import conditions_json
 from projections.queries.job_entries import entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
@@ -157,6 +158,8 @@ def history_page(
     items: list[HistoryEntry] = []
     for entry, detail in page.rows:
         actor, fields = _actor(detail), _in_units(detail, units)
+        if led := departure(connection, job_id, entry, fields):
+            fields["led"] = led
         items.append(entry_json(entry, actor, text_of(line_of(entry.event, fields)), fields))
     return Page(items, list(page.rows[-1][0][:5]) if page.more else None)
 

@@ -138,8 +138,8 @@ def _of_disruptions(detail: Detail, situation: Situation) -> Iterator[Reason]:
     for wait in detail.disruptions:
         if situation.update is not None and wait["cause"] == "UPDATE" and wait["code"] == Code.SLA_BUDGET_SPENT:
             continue
-        why = f" for {DISRUPTED_FOR[wait['cause']]}" if wait["cause"] in DISRUPTED_FOR else ""
-        text = wait["message"].replace(" to leave", f" to leave{why}", 1)
+        cause = detail.taints.get(wait["code"]) or DISRUPTED_FOR.get(wait["cause"])
+        text = wait["message"].replace(" to leave", f" to leave for {cause}" if cause else " to leave", 1)
         numbers = {"tasks": wait["tasks"]} | ({"until": wait["until"]} if wait["until"] else {})
         since = datetime.fromisoformat(wait["since"]).timestamp() * 1000 if wait["since"] else 0
         yield Reason(wait["code"], text, "sla", int(since), tasks=wait["tasks"], numbers=numbers)

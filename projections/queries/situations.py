@@ -21,6 +21,7 @@ from events.resources import REVOCABLE, Amounts
 from events.topics import MACHINES
 from events.work_classes import class_of
 from paceline.client.sla_models import SlaWait
+from projections.queries.departures import evicted_by
 from projections.queries.disruption_waits import waits_of_job
 from projections.queries.end_reasons import Stopped, stops_of
 from projections.queries.last_failure import Failure, failures_of
@@ -135,6 +136,8 @@ class Detail(NamedTuple):
     """Runs that sla doesn't let go."""
     instances: Mapping[int, str] = {}
     """By the number of the hold, where there are several, the first instances that it is about."""
+    taints: Mapping[str, str] = {}
+    """By the code of sla, the taint by which its runs are to leave, where it is a taint."""
 
     @property
     def delay_ms(self) -> int:
@@ -298,6 +301,7 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         unheard(connection, job, settings, now_ms),
         waits_of_job(connection, job.job_id, job.tasks),
         {hold.number: _instances(connection, job, hold.number) for hold in holds} if len(holds) > 1 else {},
+        evicted_by(connection, job),
     )
 
 

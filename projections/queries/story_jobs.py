@@ -111,10 +111,30 @@ def _stopping(detail: Detail) -> list[Part]:
 
 def _by(detail: Detail) -> str:
     """Why runs end, where the cell ends them: with numbers where it isn't the same for all."""
-    why = {_CAUSES.get(name, name): count for name, count in detail.get("why", {}).items() if name != "NONE"}
+    led = _led(detail)
+    why = {
+        led.get(name, _CAUSES.get(name, name)): count for name, count in detail.get("why", {}).items() if name != "NONE"
+    }
     if list(why.values()) == [detail["tasks"]]:
         return f" {next(iter(why))}"
     return f" ({_counts(why)})" if why else ""
+
+
+def _led(detail: Detail) -> dict[str, str]:
+    """The same of runs that leave a host, by the name of the cause, where it is known what of the host led to it."""
+    led = detail.get("led")
+    if led is None:
+        return {}
+    by, source = led["by"], led["source"]
+    hosts = led["host_ids"]
+    what = f"taint {source}" if by == "taint" else "drain"
+    what += f" of {'host' if len(hosts) == 1 else 'hosts'} {', '.join(hosts)}"
+    what += f" for {by} {source}" if by not in ("operator", "taint") else ""
+    who = (f" by {led['actor']}" if led["actor"] else "") + _because(led)
+    return {
+        RunCause.DRAIN.name: f"for the {what}{who}",
+        RunCause.EVICT.name: f"by the forced {what}{who}",
+    }
 
 
 _STEPS = {"now_in_flight": "under way", "now_pending": "to come"}
@@ -177,7 +197,9 @@ def _sla(detail: Detail) -> list[Part]:
 
 def _allowed(detail: Detail) -> list[Part]:
     waited = f" after {write_ms(detail['waited_s'] * 1000)}" if "waited_s" in detail else ""
-    return [f"{plural(detail['tasks'], 'run')} may be disrupted{waited}"]
+    free = detail.get("free", 0)
+    which = "unavailable as it is" if detail["tasks"] == 1 else f"{free} of them unavailable as they are"
+    return [f"{plural(detail['tasks'], 'run')} may be disrupted{waited}" + (f", {which}" if free else "")]
 
 
 def _deferred(detail: Detail) -> list[Part]:

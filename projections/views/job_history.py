@@ -232,10 +232,15 @@ def _of_many(event: Any) -> Details:
         _add_hosts(event, job, out)
     if isinstance(event, RunsEnded):
         _add_counts("outcomes", Outcome, event.outcome_array, job, out, indices.tolist())
+    if isinstance(event, DisruptionAllowed) and event.free:
+        for (_, detail), index in zip(out, indices.tolist(), strict=True):
+            detail["free"] = int(event.free_array[job == index].sum())
     if isinstance(event, DisruptionDeferred):
         _add_numbers(event, out, indices.tolist())
     if isinstance(event, RunsEnded | RunsStopping | DisruptionAsked) and event.why:
         _add_counts("why", RunCause, event.why_array, job, out, indices.tolist())
+        if event.causes:
+            _add_led_by(event, job, out, indices.tolist())
     return out
 
 
@@ -294,6 +299,17 @@ def _add_hosts(event: Any, job: Any, out: Details) -> None:
             some = dict.fromkeys(host[start : start + min(detail["tasks"], 4 * HOSTS_SHOWN)])
             detail["hosts"] = [event.host_ids[number] for number in list(some)[:HOSTS_SHOWN]]
         start += detail["tasks"]
+
+
+def _add_led_by(event: RunsEnded | RunsStopping | DisruptionAsked, job: I32, out: Details, indices: list[int]) -> None:
+    """Adds where the record stands by which the runs of each job leave, where it is the same for all of them."""
+    which = event.cause_array if isinstance(event, RunsEnded) else event.led_by_array
+    which = np.where(np.isin(event.why_array, (RunCause.DRAIN, RunCause.EVICT)), which, -1)
+    for (_, detail), index in zip(out, indices, strict=True):
+        numbers = np.unique(which[job == index]).tolist()
+        cause = event.causes[numbers[0]] if len(numbers) == 1 and numbers[0] >= 0 else None
+        if cause is not None and cause.machine:
+            detail["led_by"] = f"{cause.machine}/round/{cause.round}/{cause.index}"
 
 
 def _add_counts(

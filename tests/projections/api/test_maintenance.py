@@ -1,16 +1,20 @@
 """Drains, cordons and campaigns over HTTP: what is written, what is refused, and what of them is shown."""
 
+from msgspec.structs import replace
+
 from events.codec import decode
-from events.codes import Stage, Step
+from events.codes import Outcome, RunCause, Stage, Step
 from events.records.hosts import (
     HostsCordonRequested,
     HostsDrainRequested,
     HostsResumeRequested,
+    HostTaintRequested,
     MaintenanceActionRequested,
     MaintenanceRequested,
 )
-from events.records.lifecycle import DisruptionWithdrawn
-from events.records.placement import HostsAnswered, MaintenanceChanged
+from events.records.lifecycle import DisruptionAsked, DisruptionWithdrawn, RunsEnded, RunsStopping
+from events.records.parts import Actor, Cause
+from events.records.placement import HostsAnswered, HostTainted, MaintenanceChanged
 from projections.api.problems import Problem
 from projections.views.projector import rebuild
 from projections.views.retention import SWEEP_ROUNDS
@@ -367,3 +371,97 @@ def test_a_dry_run_tells_what_would_find_no_place_elsewhere_if_it_is_asked(api):
     api.plans.answer = Problem(503, "PLAN_LATE", "the plan took longer than it may")
     told = api.client.post(f"{address}&plan=true", json={}).json()
     assert told["notes"] == ["whether all finds a place elsewhere can't be told now: the plan took longer than it may"]
+
+
+def leaving(record, why, by, instance=0, **columns):
+    """A record about one run of `web`, which leaves its host by a decision."""
+    led = "cause" if record is RunsEnded else "led_by"
+    item = {"job_ids": ("web",), "job": [0], "instance": [instance], "run": [1], "why": [why]}
+    return record.pack(**item, **columns, **({"causes": (by,), led: [0]} if by else {}))
+
+
+def stopping(why, by, instance=0):
+    where = {"host_ids": ("h1",), "host": [0], "cause": [Outcome.RELOCATED]}
+    return leaving(RunsStopping, why, by, instance, **where)
+
+
+def ended(why, by, instance=0):
+    columns = {name: [0] for name in ("exit_code", "kept", "next", "counts_as", "failures", "wait_ms", "hold")}
+    return leaving(RunsEnded, why, by, instance, outcome=[Outcome.RELOCATED], **columns)
+
+
+def newest(api):
+    """The first decision of placement's last round."""
+    return Cause(machine="placement", round=api.cell.writers["placement"].round, index=0)
+
+
+def told(api, *events):
+    return [each["text"] for each in api.get("/v1/jobs/web/history")["events"] if each["event"] in events]
+
+
+def test_the_history_of_a_job_tells_who_drained_its_host_and_why(api):
+    api.pool()
+    hosts(api, "h1")
+    runs(api, "web", (0, 1))
+    ann = Actor(subject="ann", how="environment")
+    ask = HostsDrainRequested(host_ids=("h1",), command_id="c", reason="new disk", actor=ann)
+    at = api.cell.fact(ask)
+    api.cell.decide("placement", stage_of(Stage.DRAINING, "h1", cause=by_fact(at)))
+    drain = newest(api)
+    asks = {"since": [1_700_000_000]}
+    api.cell.decide("lifecycle", leaving(DisruptionAsked, RunCause.DRAIN, drain, **asks))
+    api.cell.decide("lifecycle", stopping(RunCause.DRAIN, drain))
+    api.cell.fact(HostsDrainRequested(host_ids=("h1",), command_id="d", reason="not allowed", force=True))
+    at = api.cell.fact(replace(ask, command_id="e", reason="smoke", force=True))
+    api.cell.decide("placement", stage_of(Stage.FORCING, "h1", cause=by_fact(at)))
+    force = newest(api)
+    api.cell.decide("lifecycle", stopping(RunCause.EVICT, force, 1))
+    api.cell.decide("lifecycle", ended(RunCause.EVICT, None, 1))
+    api.fold()
+    assert told(api, "DisruptionAsked", "RunsStopping", "RunsEnded") == [
+        "asked whether 1 run may be stopped for the drain of host h1 by ann (unverified): new disk",
+        "1 run told to stop for the drain of host h1 by ann (unverified): new disk",
+        "1 run told to stop by the forced drain of host h1 by ann (unverified): smoke",
+        "1 run ended: relocated by the forced drain of host h1 by ann (unverified): smoke",
+    ]
+
+
+def test_a_deadline_forces_for_who_asked_for_the_drain_and_a_taint_is_named(api):
+    api.pool()
+    hosts(api, "h1")
+    runs(api, "web", (0, 1))
+    ann = Actor(subject="ann", how="environment")
+    at = api.cell.fact(HostsDrainRequested(host_ids=("h1",), command_id="c", reason="disk", actor=ann))
+    api.cell.decide("placement", stage_of(Stage.DRAINING, "h1", cause=by_fact(at)))
+    api.cell.decide("placement", stage_of(Stage.FORCING, "h1", code="FORCED", cause=Cause(due_ms=1)))
+    late = newest(api)
+    api.cell.decide("lifecycle", stopping(RunCause.EVICT, late))
+    ask = HostTaintRequested(host_id="h1", command_id="t", key="gpu", value="bad", effect="evict", actor=ann)
+    at = api.cell.fact(ask)
+    tainted = HostTainted(host_id="h1", taints={"gpu": "bad"}, evicts=("gpu",), cause=by_fact(at))
+    api.cell.decide("placement", tainted)
+    taint = newest(api)
+    api.cell.decide("lifecycle", stopping(RunCause.DRAIN, taint, 1))
+    api.fold()
+    assert told(api, "RunsStopping") == [
+        "1 run told to stop by the forced drain of host h1 by ann (unverified): disk",
+        "1 run told to stop for the taint gpu=bad of host h1 by ann (unverified)",
+    ]
+
+
+def test_a_job_whose_run_is_to_leave_for_a_taint_is_told_which_and_of_which_host(api):
+    api.pool()
+    hosts(api, "h1", "h2")
+    runs(api, "web", (0, 1), sla={"max_unavailable": 0})
+    tainted = HostTainted(host_id="h1", taints={"gpu": "bad", "rack": "a"}, evicts=("gpu",))
+    api.cell.decide("placement", tainted)
+    api.cell.decide("lifecycle", asked("web", (0, 1), 1_700_000_000, why=RunCause.DRAIN))
+    api.cell.decide("sla", deferred("web", (0, 1), code="SLA_NEVER_ALLOWS", unavailable=0, most=0))
+    api.fold()
+    said = "2 tasks are to leave for {}, but the SLA of the job never allows it (0 of 2 unavailable, 0 may be)"
+    [reason] = [each for each in api.get("/v1/jobs/web/explanation")["reasons"] if "to leave" in each["message"]]
+    assert reason["message"].startswith(said.format("the taint gpu=bad of host h1"))
+    api.cell.decide("placement", stage_of(Stage.DRAINING, "h1"))
+    api.fold()
+    [reason] = [each for each in api.get("/v1/jobs/web/explanation")["reasons"] if "to leave" in each["message"]]
+    assert reason["message"].startswith(said.format("a drain"))

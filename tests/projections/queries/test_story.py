@@ -80,6 +80,7 @@ def test_all_records_of_a_history_are_told_also_to_each_of_their_jobs() -> None:
          "1 run ended: replaced by the update"),
         ("RunsEnded", {"tasks": 3, "outcomes": {"FAILED": 2, "STOPPED": 1}, "why": {"STOP": 1, "NONE": 2}},
          "3 runs ended: 2 failed, 1 stopped (1 by a user)"),
+        ("DisruptionAllowed", {"tasks": 1, "free": 1}, "1 run may be disrupted, unavailable as it is"),
         ("RunsStopping", {"tasks": 2, "why": {"DRAIN": 2}}, "2 runs told to stop for a drain"),
         ("JobChanged", {"state": "RUNNING"}, "the job is RUNNING"),
         ("UpdateProgressed",
