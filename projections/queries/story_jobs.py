@@ -198,8 +198,11 @@ def _sla(detail: Detail) -> list[Part]:
 def _allowed(detail: Detail) -> list[Part]:
     waited = f" after {write_ms(detail['waited_s'] * 1000)}" if "waited_s" in detail else ""
     free = detail.get("free", 0)
-    which = "unavailable as it is" if detail["tasks"] == 1 else f"{free} of them unavailable as they are"
-    return [f"{plural(detail['tasks'], 'run')} may be disrupted{waited}" + (f", {which}" if free else "")]
+    which = "unavailable already" if detail["tasks"] == 1 else f"{free} of them unavailable already"
+    return [
+        f"{plural(detail['tasks'], 'run')} may be disrupted{waited}"
+        + (f", {which}: no budget is spent" if free else "")
+    ]
 
 
 def _deferred(detail: Detail) -> list[Part]:
