@@ -196,7 +196,7 @@ def test_a_stateful_task_that_was_given_up_too_early_still_never_runs_twice(site
 def test_a_volume_is_kept_after_its_job_until_a_user_removes_it(site: Site) -> None:
     site.start_agent("h1")
     site.cell.append(stateful())
-    site.until(lambda: site.runs() == ["1 one"])
+    site.until(lambda: site.runs() == ["1 one"] and site.facts("paceline.hosts", HostVolumes))
     [volume] = site.facts("paceline.hosts", HostVolumes)[-1].volumes
     assert (volume.job_id, volume.instance, volume.name) == ("j", 0, "data")
     site.act("delete", force=True)

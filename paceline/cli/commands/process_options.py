@@ -71,7 +71,12 @@ def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 def content(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:
     """The content of the file that an option names; None: it was not given."""
-    return path.read_text().strip() if path else None
+    try:
+        return path.read_text().strip() if path else None
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(
+            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", ctx, param
+        ) from error
 
 
 def with_options(function: Callable[..., Any], options: tuple[Decorator, ...]) -> Callable[..., Any]:
