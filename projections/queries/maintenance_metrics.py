@@ -1,4 +1,6 @@
-"""Metrics of maintenance: hosts by stage, campaigns by state, and disruptions that wait for sla."""
+"""Metrics of maintenance: hosts by stage, campaigns by state, disruptions that wait for sla, and budgets left."""
+
+from collections import Counter
 
 from prometheus_client.core import GaugeMetricFamily
 from sqlalchemy import Connection, func, select
@@ -6,6 +8,7 @@ from sqlalchemy import Connection, func, select
 from events.codes import Code, Stage
 from projections.queries.host_maintenance import DRAINS
 from projections.queries.metric_families import Family, Samples
+from projections.queries.slas import Budgets, jobs_of, sla_rows
 from projections.views import tables
 
 STATES = ("RUNNING", "PAUSED", "ABORTING")
@@ -25,6 +28,8 @@ FAMILIES = (
     Family(_G, "paceline_disruptions_waiting", "Runs that are to leave and wait, by the code of sla.", ("code",)),
     Family(_G, "paceline_disruption_jobs_waiting", "Jobs whose runs are to leave and wait, by that code.", ("code",)),
     Family(_G, "paceline_disruption_oldest_seconds", "The longest time that a run has waited so.", ("code",)),
+    Family(_G, "paceline_sla_budget_left", "Instances that may be disrupted now, of all jobs with an SLA.", ("pool",)),
+    Family(_G, "paceline_sla_jobs_at_risk", "Jobs whose next planned disruption would be refused.", ("pool",)),
 )
 
 
@@ -42,6 +47,19 @@ def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> No
     of_state = dict(map(tuple, connection.execute(states)))
     samples["paceline_maintenances"] += [((cell, state), of_state.get(state, 0)) for state in STATES]
     _waiting(connection, cell, now_ms, samples)
+    _budgets(connection, cell, now_ms, samples)
+
+
+def _budgets(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:
+    """Adds them up by pool: jobs are too many for series of their own."""
+    rows = sla_rows(connection)
+    jobs = jobs_of(connection, [row.job_id for row in rows])
+    slack, at_risk = Counter[str](), Counter[str]()
+    for state in Budgets(connection, now_ms).states([(jobs[row.job_id], row) for row in rows if row.job_id in jobs]):
+        slack[state["pool"]] += state["slack"]
+        at_risk[state["pool"]] += state["at_risk"]
+    samples["paceline_sla_budget_left"] += [((cell, pool), count) for pool, count in sorted(slack.items())]
+    samples["paceline_sla_jobs_at_risk"] += [((cell, pool), count) for pool, count in sorted(at_risk.items())]
 
 
 def _waiting(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:

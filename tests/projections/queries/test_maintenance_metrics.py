@@ -20,7 +20,7 @@ def value(name, **labels):
 def test_what_is_in_maintenance_and_what_waits_for_budgets_is_counted_and_alarms_after_long(api, monkeypatch):
     for name in ("h1", "h2"):
         api.cell.host(name)
-    api.cell.accept("web", instances=4, kind="stateless")
+    api.cell.accept("web", instances=4, kind="stateless", sla={"max_unavailable": 3})
     api.cell.run("web", (0, 1, 2, 3))
     now_s = api.cell.ms // 1000
     api.cell.decide("placement", stage_of(Stage.DRAINING, "h1"), stage_of(Stage.CORDONED, "h2", cordon=True))
@@ -45,6 +45,9 @@ def test_what_is_in_maintenance_and_what_waits_for_budgets_is_counted_and_alarms
         ]
 
     assert waiting() == [3, 1, 90]
+    budget = [value(f"paceline_sla_{name}", pool="/p") for name in ("budget_left", "jobs_at_risk")]
+    told = api.client.get("/v1/jobs/web/sla").json()
+    assert budget == [told["slack"], told["at_risk"]] == [0, 1], "more are missing than may be"
     with api.projector.views.read() as connection:
         late = {each.name for each in alarms(connection, 0, (now_s + 20_000) * 1000, {}, [])}
     assert late >= {"PacelineMaintenancePaused", "PacelineDrainStands", "PacelineDisruptionWaits"}
