@@ -82,7 +82,7 @@ def message_of(model: type[BaseModel], detail: Any) -> str:
 
 def _nearest(name: object, names: Sequence[str]) -> str:
     """The name that is most like one that isn't known; empty: none is."""
-    return next(iter(difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)), "")
+    return next(iter(difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)), "")
 
 
 def _as_id(detail: Any) -> str:
