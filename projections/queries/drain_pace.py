@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from events.quantities import write_ms
-from projections.queries.campaign_estimate import HOUR_S, span
 from projections.queries.host_maintenance import HostTask
 from projections.queries.leaving import Leaving
 
+HOUR_S = 3600
 NAMED_S = 7200
 """Times that are longer are told in hours."""
 
@@ -81,3 +81,15 @@ def _rounded(seconds: int) -> str:
     if seconds >= NAMED_S:
         return span(seconds)
     return write_ms(seconds * 1000) if seconds < 180 else f"{-(-seconds // 60)} minutes"
+
+
+def span(seconds: int) -> str:
+    """A time in words, rounded: 22 s, 37 minutes, 3.5 hours, 2 days."""
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 120 * 60:
+        return f"{(seconds + 30) // 60} minutes"
+    if seconds < 48 * HOUR_S:
+        tenths = (seconds * 10 + HOUR_S // 2) // HOUR_S
+        return f"{tenths // 10}.{tenths % 10} hours" if tenths % 10 else f"{tenths // 10} hours"
+    return f"{(seconds + 12 * HOUR_S) // (24 * HOUR_S)} days"
