@@ -553,3 +553,13 @@ class Code(StrEnum):
 
 IN_EFFECT = (Code.DONE, Code.REPEATED)
 """Answers by which something is as a command wants it, by this command or by one before."""
+
+VERDICT_CODES = (
+    Code.SLA_BUDGET_SPENT,
+    Code.SLA_RATE_REACHED,
+    Code.SLA_GROUP_SPENT,
+    Code.SLA_NEVER_ALLOWS,
+    Code.WAITS_FOR_REPLACEMENT,
+    Code.OUTSIDE_WINDOW,
+)
+"""The codes by which sla lets a disruption wait. Their places stand in its rows: a new one is the last."""

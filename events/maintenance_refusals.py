@@ -1,6 +1,6 @@
 """The sentences by which drains and campaigns are refused: placement's answers and dry runs have the same."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from events.codes import Code
 
@@ -28,13 +28,19 @@ def campaign_refused(refused: Mapping[str, Code], hosts: int) -> tuple[Code, str
     return code, f"{_OF_CAMPAIGNS[code].format(hosts=names)}; the campaign isn't started on any of its {hosts} hosts."
 
 
+def window_refused(unknown: Sequence[str]) -> str:
+    """That a window names hosts that aren't there."""
+    _, names = _first(dict.fromkeys(unknown, Code.NOT_FOUND))
+    return f"{_OF_HOSTS[Code.NOT_FOUND].format(hosts=names)}; the window isn't set."
+
+
 def campaign_exists(maintenance_id: str, state: str) -> str:
     """That the id of a campaign is taken."""
     return f"A campaign {maintenance_id} exists already and is {state}: choose another id."
 
 
 def no_window(window_id: str) -> str:
-    """That a campaign names a window that isn't there."""
+    """That a window isn't there, which a campaign names or an operator removes."""
     return f"There is no window {window_id}."
 
 

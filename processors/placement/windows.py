@@ -14,7 +14,7 @@ import numpy as np
 
 from events.bounds import WINDOW_MAX_MS, WINDOW_MIN_MS
 from events.codes import Code, Stage
-from events.maintenance_refusals import NO_FORCE
+from events.maintenance_refusals import NO_FORCE, no_window, window_refused
 from events.records.base import Event
 from events.records.hosts import HostConnected, MaintenanceWindowRemoved, MaintenanceWindowSet
 from events.records.parts import Cause, DrainPlan, ZoneOffsets
@@ -254,7 +254,7 @@ class Windows:
         """Whether a request is followed; else why not, and the hosts that aren't there."""
         before, window = self.table.get(ask.window_id), ask.window
         if window is None:
-            return (Code.DONE, "", []) if before else (Code.NOT_FOUND, f"There is no window {ask.window_id}.", [])
+            return (Code.DONE, "", []) if before else (Code.NOT_FOUND, no_window(ask.window_id), [])
         if fault := _fault(window):
             return Code.INVALID_SPEC, fault, []
         if window.escalate == "force" and not self._settings.now.drain_force:
@@ -263,8 +263,7 @@ class Windows:
             return Code.INVALID_SPEC, f"The cell has {WINDOWS_MAX} windows, which is the most.", []
         unknown = [host_id for host_id in window.host_ids if host_id not in self._hosts.table]
         if unknown:
-            names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
-            return Code.NOT_FOUND, f"This cell knows no host {names}; the window isn't set.", unknown
+            return Code.NOT_FOUND, window_refused(unknown), unknown
         return Code.DONE, "", []
 
     def _turned(self, window_id: str, row: WindowRow, now: int) -> Iterator[Event]:

@@ -31,7 +31,7 @@ COLUMNS = (
 )
 """`available` the run that is running, `ripe_at` the second at which it counts, 0 where it does or none is; `ended` the
 highest run that is over; `asked` the run whose disruption waits for a verdict, `asked_at` the second since when one is
-wanted, `why` its cause, `told` the code of the last verdict (1: the first of `verdicts.CODES`), `unit` what leaves with
+wanted, `why` its cause, `told` the code of the last verdict (1: the first of `VERDICT_CODES`), `unit` what leaves with
 it, as DisruptionAsked has it, with numbers of sla's own for hosts; `allowed` the run whose disruption holds budget, and
 `asked_at` since when where that counts for the hour; `host` where its run is. 0 where there is none.
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from events.codes import Code
+from events.codes import VERDICT_CODES, Code
 from events.columns import I64, spread
 from processors.sla.asks import Ask, Unit, units_of
 from processors.sla.availability import Availability, is_healthy, is_ready
@@ -17,16 +17,8 @@ from processors.sla.budgets import Budget, Budgets
 from processors.sla.rows import JobRow
 from processors.state.table import Table
 
-CODES = (
-    Code.SLA_BUDGET_SPENT,
-    Code.SLA_RATE_REACHED,
-    Code.SLA_GROUP_SPENT,
-    Code.SLA_NEVER_ALLOWS,
-    Code.WAITS_FOR_REPLACEMENT,
-    Code.OUTSIDE_WINDOW,
-)
-"""In a column `told` a code stands by its place here, from 1."""
-TOLD = {code: number for number, code in enumerate(CODES, start=1)}
+TOLD = {code: number for number, code in enumerate(VERDICT_CODES, start=1)}
+"""In a column `told` a code stands by its place, from 1."""
 _KEEPS = (Code.SLA_BUDGET_SPENT, Code.SLA_RATE_REACHED, Code.SLA_GROUP_SPENT)
 """A unit that waits for one of these is overtaken by younger ones only for so long."""
 MANY = 64

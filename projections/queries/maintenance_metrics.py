@@ -5,21 +5,13 @@ from collections import Counter
 from prometheus_client.core import GaugeMetricFamily
 from sqlalchemy import Connection, func, select
 
-from events.codes import Code, Stage
+from events.codes import VERDICT_CODES, Stage
 from projections.queries.host_maintenance import DRAINS
 from projections.queries.metric_families import Family, Samples
 from projections.queries.slas import Budgets, jobs_of, sla_rows
 from projections.views import tables
 
 STATES = ("RUNNING", "PAUSED", "ABORTING")
-VERDICTS = (
-    Code.SLA_BUDGET_SPENT,
-    Code.SLA_RATE_REACHED,
-    Code.SLA_GROUP_SPENT,
-    Code.SLA_NEVER_ALLOWS,
-    Code.WAITS_FOR_REPLACEMENT,
-    Code.OUTSIDE_WINDOW,
-)
 _G = GaugeMetricFamily
 FAMILIES = (
     Family(_G, "paceline_hosts_in_maintenance", "Hosts whose stage isn't UP, by stage.", ("stage",)),
@@ -68,7 +60,7 @@ def _waiting(connection: Connection, cell: str, now_ms: int, samples: Samples) -
     waiting = (runs.run > 0) & (runs.judged_run == runs.run) & (runs.code != "")
     query = select(runs.code, *numbers).where(waiting).group_by(runs.code)
     by_code = {code: numbers for code, *numbers in connection.execute(query)}
-    for code in VERDICTS:
+    for code in VERDICT_CODES:
         count, jobs, since_s = by_code.get(code, (0, 0, 0))
         samples["paceline_disruptions_waiting"].append(((cell, code), count))
         samples["paceline_disruption_jobs_waiting"].append(((cell, code), jobs))
