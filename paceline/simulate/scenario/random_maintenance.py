@@ -28,6 +28,8 @@ def draw_maintenance(seed: int, acts: int, hosts: int = 8) -> Scenario:
     events += [*_lost_hosts(draw, hosts, end), *_lost_machines(draw, end), *_drains(draw, hosts, end)]
     events += _campaigns(random.Random(f"{seed}/campaigns"), hosts, end)
     events += _windows(random.Random(f"{seed}/windows"), hosts, end)
+    events += _conditions(random.Random(f"{seed}/conditions"), hosts, end)
+    events += _groups(random.Random(f"{seed}/groups"), services, end)
     return Scenario.model_validate(
         {
             "name": f"maintenance-{seed}",
@@ -39,6 +41,8 @@ def draw_maintenance(seed: int, acts: int, hosts: int = 8) -> Scenario:
                 "drain_force": draw.random() < 0.7,
                 "restart_backoff": "2s",
                 "restart_backoff_max": "10s",
+                "drain_after": "30s",
+                "release_after": "20s",
             },
             "hosts": [_rack(number, min(2, hosts - 2 * number)) for number in range((hosts + 1) // 2)],
             "pools": [{"path": path, "share": draw.choice([1, 1, 2])} for path in POOLS],
@@ -214,6 +218,31 @@ def _windows(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, An
             yield {"at": f"{at}ms", "window": {"set": {**window, **draw.choice([edited, {"schedule": "*/6 * * * *"}])}}}
         if draw.random() < 0.3:
             yield {"at": f"{at + draw.randrange(1, 300_000)}ms", "window": {"remove": name}}
+
+
+def _conditions(draw: random.Random, hosts: int, end: int) -> Iterator[dict[str, Any]]:
+    """Checks find something on some hosts, for seconds or minutes, here and there on all at once."""
+    for name in ("disk-full", "smart"):
+        everywhere = draw.random() < 0.1
+        for host_id in _host_ids(hosts) if everywhere else draw.sample(_host_ids(hosts), draw.randrange(3)):
+            at = draw.randrange(end)
+            for _ in range(draw.choice([1, 1, 4])):  # it may flap
+                ill = {"host": host_id, "name": name, "code": "EXIT_7"}
+                yield {"at": f"{at}ms", "condition": ill}
+                at += draw.choice([3_000, 100_000])
+                yield {"at": f"{at}ms", "condition": {**ill, "passes": True}}
+                at += draw.choice([1_000, 30_000])
+
+
+def _groups(draw: random.Random, services: list[dict[str, Any]], end: int) -> Iterator[dict[str, Any]]:
+    """Some services share a budget, which is set before or after they come, and may be set again."""
+    members = [service for service in services if service["sla"] and draw.random() < 0.5]
+    if draw.random() < 0.5 or len(members) < 2:
+        return
+    for service in members:
+        service["sla"] = {**service["sla"], "group": "front"}
+    for at in (draw.randrange(end // 4), draw.randrange(end))[: draw.choice([1, 2])]:
+        yield {"at": f"{at}ms", "sla_group": {"group": "front", "max_unavailable": draw.choice([1, 2, "30%"])}}
 
 
 def _lost_machines(draw: random.Random, end: int) -> Iterator[dict[str, Any]]:

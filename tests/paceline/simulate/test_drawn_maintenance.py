@@ -23,7 +23,7 @@ def test_what_is_promised_of_maintenance_holds(seed: int) -> None:
     play(draw_maintenance(seed, ACTS), draw_delays(seed)).close()
 
 
-@seeds(SEEDS, 1)
+@seeds(SEEDS, 5)
 def test_the_same_holds_on_many_hosts(seed: int) -> None:
     play(draw_maintenance(seed, MANY_ACTS, MANY_HOSTS), draw_delays(seed)).close()
 
