@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from events.codes import Code
+from events.words import listed
 
 NO_FORCE = "The cell doesn't let operators end runs by force: `paceline cell set drain_force=on` permits it."
-_NAMED = 3
+NAMED = 3
 """So many hosts are named in a sentence."""
 _OF_HOSTS = {
     Code.NOT_FOUND: "This cell knows no host {hosts}",
@@ -30,8 +31,7 @@ def campaign_refused(refused: Mapping[str, Code], hosts: int) -> tuple[Code, str
 
 def window_refused(unknown: Sequence[str]) -> str:
     """That a window names hosts that aren't there."""
-    _, names = _first(dict.fromkeys(unknown, Code.NOT_FOUND))
-    return f"{_OF_HOSTS[Code.NOT_FOUND].format(hosts=names)}; the window isn't set."
+    return f"{_OF_HOSTS[Code.NOT_FOUND].format(hosts=listed(unknown, NAMED))}; the window isn't set."
 
 
 def campaign_exists(maintenance_id: str, state: str) -> str:
@@ -47,6 +47,4 @@ def no_window(window_id: str) -> str:
 def _first(refused: Mapping[str, Code]) -> tuple[Code, str]:
     """The first code, and the hosts that are refused by it."""
     code = next(iter(refused.values()))
-    host_ids = [host_id for host_id, each in refused.items() if each == code]
-    more = len(host_ids) - _NAMED
-    return code, ", ".join(host_ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return code, listed([host_id for host_id, each in refused.items() if each == code], NAMED)

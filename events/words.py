@@ -8,6 +8,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def listed(names: Sequence[str], most: int, count: int = 0) -> str:
+    """Names the first few, and says how many more there are: `a, b and 3 more`. `count`: of so many; 0: of `names`."""
+    more = (count or len(names)) - min(most, len(names))
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def over_reserved(over: Sequence[tuple[str, str]]) -> str:
     """That pools reserve more than there is; `over`: what is reserved, and what the cell has, of each resource of
     which it is so. Empty: of none.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from events.words import plural
+from events.words import listed, plural
 from paceline.client.errors import TimedOut
 from paceline.output import note, timed
 
@@ -165,6 +165,4 @@ def _waited(
 
 
 def _named(host_ids: Sequence[Any]) -> str:
-    more = len(host_ids) - NAMED_MAX
-    names = ", ".join(host_ids[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-    return f"host{'s' * (len(host_ids) > 1)} {names}"
+    return f"host{'s' * (len(host_ids) > 1)} {listed(host_ids, NAMED_MAX)}"

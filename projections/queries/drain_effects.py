@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from events.codes import Stage
 from events.quantities import write_ms
 from events.records import parts
-from events.words import plural
+from events.words import listed, plural
 from paceline.client.maintenance_models import DrainedHost, DrainedJob, DrainEffects, DrainPlan
 from projections.queries.drain_pace import slowest
 from projections.queries.host_maintenance import HostTask, tasks_on
@@ -128,14 +128,14 @@ def _notes(tasks: Sequence[HostTask], ways: Mapping[str, Leaving]) -> list[str]:
         one = runs.total() == 1
         does = f"{'is' if one else 'are'} {does}" if does else f"{'stops' if one else 'stop'} at once"
         of_jobs = f"{plural(runs.total(), 'run')} of {plural(len(runs), 'job')}{without}"
-        notes.append(f"{of_jobs} {does}: {_named(sorted(runs))}")
+        notes.append(f"{of_jobs} {does}: {listed(sorted(runs), NAMED_MAX)}")
     never = sorted({each.job.job_id for each in tasks if ways[each.job.job_id].why})
     for job_id in never[:NAMED_MAX]:
         before = " before it ends" if ways[job_id].way == "batch" else ""
         notes.append(f"{job_id}: its SLA never lets an instance leave{before}: {ways[job_id].why} (SLA_NEVER_ALLOWS)")
     if more := never[NAMED_MAX:]:
         their = "its SLA never lets" if len(more) == 1 else "their SLAs never let"
-        notes.append(f"{_named(more)}: {their} an instance leave (SLA_NEVER_ALLOWS)")
+        notes.append(f"{listed(more, NAMED_MAX)}: {their} an instance leave (SLA_NEVER_ALLOWS)")
     return notes
 
 
@@ -148,8 +148,3 @@ def plan_notes(plan: DrainPlan) -> list[str]:
     if plan["cut_short"]:
         notes.append("there was no time to look at all that would move: what is told of places may lack some")
     return notes
-
-
-def _named(job_ids: Sequence[str]) -> str:
-    more = len(job_ids) - NAMED_MAX
-    return ", ".join(job_ids[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, select
 from events.quantities import write_amount, write_ms_or_never
 from events.resources import Kinds
 from events.topics import ALL, RANK
-from events.words import plural
+from events.words import listed, plural
 from paceline.client.cell_models import Mark
 from paceline.client.json_type import Json
 from projections.queries.resources import kinds_of
@@ -89,9 +89,7 @@ def _links(item: Item) -> list[tuple[str, str]]:
 
 
 def _some(names: Sequence[str], count: int) -> str:
-    shown = names[:NAMED]
-    left = count - len(shown)
-    return ", ".join(shown) + (f" and {left} more" if left > 0 else "")
+    return listed(names, NAMED, count)
 
 
 def _hosts(what: str) -> Callable[[int, list[Item], Kinds], str]:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select, tuple_
 
 from events.cell_settings import Settings
 from events.codes import Code, RunReport, TaskState
+from events.words import listed
 from projections.queries.reason import Reason, counted, of_code
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.record_json import at
@@ -140,6 +141,5 @@ def of_unheard(unheard: Unheard | None) -> Iterator[Reason]:
 def _on(moving: Moving | None) -> str:
     if moving is None or not moving.hosts:
         return "hosts"
-    more = moving.hosts_all - len(moving.hosts)
-    hosts = ", ".join(moving.hosts) + (f" and {more} more" if more > 0 else "")
+    hosts = listed(moving.hosts, len(moving.hosts), moving.hosts_all)
     return f"{'host' if moving.hosts_all == 1 else 'hosts'} {hosts}"

@@ -1,12 +1,14 @@
 """Reasons about preemption: of the job that others leave for, and of the victims."""
 
+from itertools import islice
+
 import msgspec
 
 from events.codes import Code
 from events.quantities import write_ms
 from events.reasons import WAIT, YOU, kind_of
 from events.resources import Amounts, Kinds
-from events.words import plural
+from events.words import listed, plural
 from paceline.client.json_type import Json
 from projections.queries.placement_reasons import remedy_of
 from projections.queries.reason import Reason, Remedy, count_tasks, counted
@@ -53,8 +55,8 @@ def of_winner(order: OrderRow, detail: Detail | None) -> Reason | None:
     and leaves nothing to say.
     """
     victims = victims_of(order)
-    named = ", ".join(f"{tasks} of job {job_id}" for job_id, tasks in list(victims.items())[:NAMED])
-    named += f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
+    first = [f"{tasks} of job {job_id}" for job_id, tasks in islice(victims.items(), NAMED)]
+    named = listed(first, NAMED, len(victims))
     until_ms = order.kept_until_ms
     kept = f"; what they free is kept for it until {at(until_ms)}" if detail else ""
     code, remedy = Code.WAITING_FOR_PREEMPTION, None
@@ -84,7 +86,7 @@ def _spared(spared: dict[str, int]) -> str:
 def of_reservation(row: ReservationRow, need: Amounts, kinds: Kinds, becomes: str) -> Reason:
     """Hosts that are reserved for a gang. `need`: that of a task; `becomes`: what becomes of it by itself."""
     hosts: list[str] = msgspec.json.decode(row.host_ids)
-    named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
+    named = listed(hosts, NAMED)
     one = len(hosts) == 1
     text = f"{'host' if one else 'hosts'} {named} {'is' if one else 'are'} reserved for {count_tasks(row.count)}"
     kept = amounts_in(row.kept)

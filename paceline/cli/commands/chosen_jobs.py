@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from events.words import plural
+from events.words import listed, plural
 from paceline.cli.commands.common import complete
 from paceline.cli.commands.reasons import reason_for_jobs
 from paceline.cli.filter_types import Pair, States
@@ -95,7 +95,7 @@ def _confirmed(ids: Sequence[str], verb: str, yes: bool, has_state: bool, missin
     elif not yes and not sys.stdin.isatty():
         raise click.UsageError(f"{plural(len(ids), 'job')} {match}: to {verb}, add {missing}")
     elif not yes:
-        names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+        names = listed(ids, 3)
         click.confirm(f"{plural(len(ids), 'job')} {match} ({names}): {verb}?", abort=True, err=True)
     else:
         note(f"{plural(len(ids), 'job')} {match}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.host_health import SUSPECTED
-from events.words import plural
+from events.words import listed, plural
 from paceline.cli.commands.common import (
     DECIDED_S,
     Duration,
@@ -206,7 +206,7 @@ def _print_answer(answer: "HostsAnswer", host_ids: Sequence[str], one: str, many
     if "code" not in answer:
         say("the request is recorded and not decided yet; look with: paceline host list")
         return
-    names = ", ".join(host_ids[:SHOWN_MAX]) + (f" and {len(host_ids) - SHOWN_MAX} more" * (len(host_ids) > SHOWN_MAX))
+    names = listed(host_ids, SHOWN_MAX)
     done = one if len(host_ids) == 1 else many
     again = " already" if answer["code"] == "REPEATED" else ""
     say(f"host{'s' * (len(host_ids) > 1)} {names} {done}{again}")

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from events.codes import Code, Stage, Step
+from events.maintenance_refusals import NAMED
 from events.records.base import Event
 from events.records.lifecycle import InstancesChanged, JobSlaChanged
 from events.records.placement import HostMaintenanceChanged, HostRemoved, MaintenanceChanged, MaintenanceWindowChanged
+from events.words import listed
 from processors.placement.campaigns.answers import Answers
 from processors.placement.campaigns.pace import Pace
 from processors.placement.campaigns.room import RoomElsewhere
@@ -256,8 +258,8 @@ class Campaigns:
         """Nothing is left but hosts that can't be started: they are waited for, and then left out."""
         host_ids = [host_id for _, host_id in self.rows.pending[name]]
         if row.waits != Code.HOSTS_CANNOT_START:
-            names = ", ".join(host_ids[:3]) + (f" and {len(host_ids) - 3} more" if len(host_ids) > 3 else "")
-            message = f"Only hosts are left that are cordoned, drained or away: {names}. They are skipped in an hour."
+            hosts = listed(host_ids, NAMED)
+            message = f"Only hosts are left that are cordoned, drained or away: {hosts}. They are skipped in an hour."
             yield from self._wait(name, row, Code.HOSTS_CANNOT_START, message)
         elif row.waits_ms + CANNOT_START_MS <= now:
             message = "It was cordoned, drained or away for an hour after all others were over."
@@ -325,7 +327,8 @@ class Campaigns:
                     return ids[min(some, key=cost)]
             some = own(iter([*pace.open()]))
         else:
-            some = own(self._hosts.table[host_id].number for _, host_id in self.rows.pending[name] if may(host_id))
+            hosts = (self._hosts.table.get(host_id) for _, host_id in self.rows.pending[name])
+            some = own(host.number for host in hosts if host is not None)
         return ids[min(some, key=cost)] if some else None
 
     def _can_start(self, host_id: str, plan: PlanRow) -> bool:
