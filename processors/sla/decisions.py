@@ -138,7 +138,7 @@ class Decisions:
     def _defer(self, code: Code, slots: I64, again: bool, verdicts: Verdicts) -> DisruptionDeferred:
         columns, rows = self._named(slots)
         numbers = [self._numbers(code, job_id, verdicts) for job_id in columns["job_ids"]]
-        groups = tuple(map(self._budgets.group_of, columns["job_ids"])) if code is Code.SLA_GROUP_SPENT else ()
+        groups = tuple(self._group(code, job_id) for job_id in columns["job_ids"])
         until = [until for _, _, until in numbers]
         return DisruptionDeferred.pack(
             **columns,
@@ -147,9 +147,17 @@ class Decisions:
             max_unavailable=[most for _, most, _ in numbers],
             causes=all_recorded(row.changed_by for row in rows),
             again=again,
-            groups=groups,
+            groups=groups if any(groups) else (),
             until=until if any(until) else None,
         )
+
+    def _group(self, code: Code, job_id: str) -> str:
+        """The group whose budget a verdict is about; empty: it is about that of the job."""
+        name = self._budgets.group_of(job_id)
+        if not name or code is Code.SLA_GROUP_SPENT:
+            return name
+        stricter = self._budgets.of_group(name).limit < self._budgets.of_job(job_id).limit
+        return name if stricter and code is Code.SLA_NEVER_ALLOWS else ""
 
     def _numbers(self, code: Code, job_id: str, verdicts: Verdicts) -> tuple[int, int, int]:
         """The used part of a budget, its size, and the second from which on it may allow more; 0: that isn't known."""
@@ -157,9 +165,9 @@ class Decisions:
             over_ms = self._budgets.hour_over_ms(job_id)
             rate = self._budgets.rate(job_id) or 0
             return max(self._budgets.used(job_id), rate), rate, 0 if over_ms is None else over_ms // 1000
-        if code is Code.SLA_GROUP_SPENT and (name := self._budgets.group_of(job_id)):
+        if name := self._group(code, job_id):
             group = self._budgets.of_group(name)
-            return max(group.missing, group.limit), group.limit, 0
+            return group.missing if code is Code.SLA_NEVER_ALLOWS else max(group.missing, group.limit), group.limit, 0
         budget = self._budgets.of_job(job_id)
         if code is Code.OUTSIDE_WINDOW:
             return budget.missing, budget.limit, self._jobs[job_id].opens_s

@@ -21,8 +21,9 @@ def sla_warnings(connection: Connection, event: JobSubmitted) -> Iterator[str]:
     rate, allowed = hourly(policy, instances), limit(most, policy, instances)
     if never_allows(most, policy, instances):
         bound = strictest(most, policy, instances) if not allowed else "max_disruptions_per_hour is 0"
+        or_else = " or set `replace: before`" if not allowed and event.kind == "stateless" else ""
         yield (
-            f"the SLA never lets an instance go: {bound}. Drains wait until you relax it or set `replace: before` "
+            f"the SLA never lets an instance go: {bound}. Drains wait until you relax it{or_else} "
             f"({Code.SLA_NEVER_ALLOWS})"
         )
     elif gang > allowed and not replaces_first(policy):

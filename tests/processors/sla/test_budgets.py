@@ -171,6 +171,17 @@ def test_jobs_of_a_group_share_a_budget_by_age_and_then_by_priority() -> None:
     assert world.hear(SlaGroupSet(group="db", removed=True)) == runs("j0", 1), "the budgets of jobs are left"
 
 
+def test_a_group_that_never_allows_anything_is_named_with_its_numbers() -> None:
+    world = World()
+    world.hear(SlaGroupSet(group="db", max_unavailable=0))
+    world.service("grouped", 3, 2, sla=SlaPolicy(group="db"))
+    world.service("alone", 3, 0)
+    assert world.ask(*runs("grouped", 0)) == []
+    assert (codes(world), world.deferred[-1].groups) == ([(Code.SLA_NEVER_ALLOWS, 0, 0)], ("db",))
+    assert world.ask(*runs("alone", 0)) == []
+    assert world.deferred[-1].groups == ()
+
+
 def test_what_is_bound_to_a_host_leaves_together_or_not_at_all() -> None:
     world = web(4, kind="stateful")
     world.ask(*runs("web", 0, 1), unit=1, hosts=("h0",))
