@@ -275,8 +275,8 @@ _NOW = (
     ReasonKind(Code.SLA_GROUP_SPENT, WAIT, "it goes on when instances of jobs of the group are available again",
                "{tasks} {is} to leave, but the group of the job allows no more unavailable instances now"),
     ReasonKind(Code.SLA_NEVER_ALLOWS, YOU,
-               "raise max_unavailable, lower min_available, or set `replace: before` in the SLA of the job; change that "
-               "of the group where one is named",
+               "raise max_unavailable, lower min_available, or set `replace: before` in the SLA of the job; change "
+               "that of the group where one is named",
                "{tasks} {is} to leave, but the SLA of the job never allows it"),
     ReasonKind(Code.WAITS_FOR_REPLACEMENT, WAIT, "it goes on when the instance that takes its place is available",
                "{tasks} {is} to leave once {theirs} available"),

@@ -375,7 +375,8 @@ def test_what_finds_no_room_is_not_begun_and_may_be_asked_again(
     start(runs)
     runs.stop(other)
     until(lambda: runs.poll() is False and not runs.alive())
-    assert {(each.instance, each.state) for each in runs.unreported()} == {(0, 2), (1, 3)}
+    told = runs.unreported()
+    assert {(each.instance, each.state) for each in told} == {(0, 2), (1, 3)}, [each.reason for each in told]
 
 
 def test_the_folder_of_an_old_run_is_used_again_and_says_nothing_of_it(tmp_path: Path) -> None:
