@@ -31,6 +31,33 @@ class HostBack(Event, frozen=True, kw_only=True):
     """Number of the connection of the agent of that host, growing."""
 
 
+class HostCertified(Event, frozen=True, kw_only=True):
+    """A host has got a certificate from the cell's own CA. Written by the gateway that signed it."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    serial: str
+    """The serial number of the certificate, hexadecimal."""
+
+    fingerprint: str
+    """SHA-256 of the certificate, hexadecimal."""
+
+    from_ms: int
+    """From when on it holds."""
+
+    until_ms: int
+    """Until when it holds."""
+
+    invite_id: str = ""
+    """The invitation that it was given for; empty: an earlier certificate was renewed."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
 class HostClearRequested(Event, frozen=True, kw_only=True):
     """An operator says that a host which is avoided takes new tasks again. Answered by HostAnswered."""
 
@@ -115,6 +142,29 @@ class HostImages(Event, frozen=True, kw_only=True):
 
     images: tuple[str, ...]
     """The first 16 hexadecimal digits of the digest of each, ascending; 64 at most."""
+
+
+class HostInvited(Event, frozen=True, kw_only=True):
+    """A host may join once with a token, and gets a certificate for it. Written by the gateway that keeps the token's
+    hash.
+    """
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    invite_id: str
+    """Names the invitation; it stands in the token too."""
+
+    until_ms: int
+    """Until when the host may join."""
+
+    reason: str = ""
+    """Why, in the words of who did it."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class HostLossConfirmed(Event, frozen=True, kw_only=True):
@@ -504,10 +554,12 @@ class MaintenanceWindowSet(Event, frozen=True, kw_only=True):
 ALL: tuple[type[Event], ...] = (
     GatewayBeat,
     HostBack,
+    HostCertified,
     HostClearRequested,
     HostConnected,
     HostHealthReported,
     HostImages,
+    HostInvited,
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,

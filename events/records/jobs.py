@@ -486,6 +486,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     sla: SlaPolicy | None = None
     """The rest of its SLA; null: `max_unavailable` alone says it."""
 
+    run_token: bool = False
+    """Whether each run gets a token of its own, with which it may read and grow its own job."""
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 
@@ -551,6 +554,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
         spec_hash: bytes = b"",
         rules: PlacementRules | None = None,
         sla: SlaPolicy | None = None,
+        run_token: bool = False,
         actor: Actor | None = None,
     ) -> Self:
         return cls(
@@ -600,6 +604,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
             spec_hash=spec_hash,
             rules=rules,
             sla=sla,
+            run_token=run_token,
             actor=actor,
         )
 

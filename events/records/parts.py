@@ -10,15 +10,30 @@ class Actor(NestedRecord, frozen=True):
     """The name of the user; empty: not said."""
 
     how: str
-    """How the name is known: environment and system-user by the client's own word, header by that of another client,
-    session: somebody signed in to the pages, api: an HTTP call that names nobody.
+    """How the name is known: token, oidc, certificate and run by proof of the server; environment and system-user by
+    the client's own word, header by that of another client, session: somebody signed in to the pages with the token
+    of the cell, api: an HTTP call that names nobody.
     """
 
     address: str = ""
     """The address of the client, as the server saw it; empty: not known."""
 
     binding: int | None = None
-    """Offset in paceline.pools of the role that allowed it; null: nothing was asked."""
+    """Offset in paceline.pools of the role that allowed it; null: none was needed."""
+
+    read_to: int | None = None
+    """How far in paceline.pools the server had read when it allowed it; null: nothing was asked."""
+
+    credential: str = ""
+    """What proved the name: the id of a token, the issuer of OIDC, the serial number of a certificate, the run; empty:
+    nothing did.
+    """
+
+    reason: str = ""
+    """Why, in the words of the user, where the fact has no field for it."""
+
+    signature: bytes = b""
+    """Proof of the fact by a key that the cell knows (decision 100); empty: there is none."""
 
 
 class Secret(NestedRecord, frozen=True):

@@ -126,6 +126,53 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     conditions: tuple[ConditionPolicy, ...] = ()
     """Policies of conditions to set. One that isn't named stays as it is."""
 
+    access: str | None = None
+    """open: all may read; roles: reading needs a role too; null: as it is."""
+
+    agents: str | None = None
+    """token: agents take part with the token of the cell or with certificates; certificates: with these alone; null:
+    as it is.
+    """
+
+    names: str | None = None
+    """plain: facts name subjects and addresses of actors; hashed: keyed hashes of them; null: as it is."""
+
+    calls_per_s: int | None = None
+    """Calls that one actor may make to an API a second on average, with ten times as many at once; 0: any number;
+    null: as it is.
+    """
+
+    streams_per_actor: int | None = None
+    """Streams that one actor may have open at an API; 0: any number; null: as it is."""
+
+    late_after_ms: int | None = None
+    """How long after the end of a binding a fact that it allowed may land; an audit fails for later ones; null: as it
+    is.
+    """
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class LockdownSet(Event, frozen=True, kw_only=True):
+    """Writes to a pool and all below it are refused from now on, but those of operators, or are allowed again.
+    Answered by PoolAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    command_id: str
+    """Made by the client."""
+
+    pool: str
+    """The pool; / for the cell."""
+
+    locked: bool
+    """False: they are allowed again."""
+
+    reason: str = ""
+    """Why, in the words of who did it."""
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 
@@ -221,8 +268,134 @@ class PoolRemoved(Event, frozen=True, kw_only=True):
     """Who wrote it; null: not said."""
 
 
+class RoleBound(Event, frozen=True, kw_only=True):
+    """A subject or a group gets a role over a pool and all below it. Written to the partition of every cell. Answered
+    by PoolAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    command_id: str
+    """Made by the client."""
+
+    binding_id: str
+    """Names the binding; a second one of the same name takes its place."""
+
+    subject: str = ""
+    """Who gets it; empty: the group does."""
+
+    group: str = ""
+    """The group that gets it, as OIDC names it; empty: the subject does."""
+
+    role: str
+    """A role, see events/roles.py."""
+
+    pool: str = "/"
+    """The pool; / for the cell and all pools."""
+
+    from_ms: int = 0
+    """From when on it holds; 0: at once."""
+
+    until_ms: int = 0
+    """Until when it holds; 0: until it is unbound."""
+
+    reason: str = ""
+    """Why, in the words of who did it."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class RoleUnbound(Event, frozen=True, kw_only=True):
+    """A binding holds no more. Written to the partition of every cell. Answered by PoolAnswered."""
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    command_id: str
+    """Made by the client."""
+
+    binding_id: str
+    """The binding."""
+
+    reason: str = ""
+    """Why, in the words of who did it."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class TokenIssued(Event, frozen=True, kw_only=True):
+    """A token was made for a subject; who shows it is known as that subject. The token itself is in no record. Written
+    to the partition of every cell. Answered by PoolAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    command_id: str
+    """Made by the client."""
+
+    token_id: str
+    """Names the token; it stands in the token too, before its secret."""
+
+    subject: str
+    """Whom it proves."""
+
+    groups: tuple[str, ...] = ()
+    """Groups that it proves beside the subject."""
+
+    hash: bytes = b""
+    """SHA-256 of the token, which is random; empty: there is a public key instead."""
+
+    public_key: bytes = b""
+    """An Ed25519 key (32 bytes) whose owner signs facts that it writes to Kafka itself; empty: there is a token
+    instead.
+    """
+
+    until_ms: int = 0
+    """Until when it holds; 0: until it is revoked."""
+
+    reason: str = ""
+    """Why, in the words of who did it."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class TokenRevoked(Event, frozen=True, kw_only=True):
+    """A token proves nothing any more. Written to the partition of every cell. Answered by PoolAnswered."""
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    command_id: str
+    """Made by the client."""
+
+    token_id: str
+    """The token."""
+
+    reason: str = ""
+    """Why, in the words of who did it."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class TokenUsed(Event, frozen=True, kw_only=True):
+    """A token was used; written by an API at most once an hour for each. Not answered."""
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    token_id: str
+    """The token."""
+
+
 ALL: tuple[type[Event], ...] = (
     CellConfigured,
+    LockdownSet,
     PoolDefined,
     PoolRemoved,
+    RoleBound,
+    RoleUnbound,
+    TokenIssued,
+    TokenRevoked,
+    TokenUsed,
 )

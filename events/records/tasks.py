@@ -413,6 +413,9 @@ class SecretPut(Event, frozen=True, kw_only=True):
     digest: str
     """Digest of what is stored, as jobs name it; it tells nothing of the value."""
 
+    pool: str = "/"
+    """The pool whose jobs, and those of pools below it, may name the secret; / for all."""
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 

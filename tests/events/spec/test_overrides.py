@@ -136,7 +136,8 @@ def test_every_field_of_a_job_is_known_to_be_of_its_runs_or_of_itself() -> None:
     """A new field makes this fail: add it to `JOB_FIELDS` if a run needn't end for a change of it."""
     overridden, job_wide = (
         set(TaskOverride.__struct_fields__),
-        {"health", "open_files", "port_numbers", "revocable", "stop_signal"} | {"volumes", "isolation", "secrets"},
+        {"health", "open_files", "port_numbers", "revocable", "stop_signal"}
+        | {"volumes", "isolation", "secrets", "run_token"},
     )
     of_rules = {"tolerations", "host_limit", "exclusive", "affinity", "anti_affinity"}
     assert set(JobSubmitted.__struct_fields__) == (overridden - {"labels"}) | job_wide | JOB_FIELDS | {"actor"}
