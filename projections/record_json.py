@@ -11,7 +11,9 @@ from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from paceline.client.json_type import Json
 
-HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests"))
+HASHES = frozenset(
+    ("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests", "token_hash", "public_key")
+)
 PACKED = frozenset(("spec", "content"))
 """An encoded record, and a compressed one."""
 JOBS_SHOWN = 100

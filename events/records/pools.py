@@ -343,7 +343,7 @@ class TokenIssued(Event, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     """Groups that it proves beside the subject."""
 
-    hash: bytes = b""
+    token_hash: bytes = b""
     """SHA-256 of the token, which is random; empty: there is a public key instead."""
 
     public_key: bytes = b""
@@ -386,6 +386,9 @@ class TokenUsed(Event, frozen=True, kw_only=True):
 
     token_id: str
     """The token."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 ALL: tuple[type[Event], ...] = (
