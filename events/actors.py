@@ -61,5 +61,7 @@ def _size(schema: Any, actor: Actor | None) -> int:
     if last["name"] != "actor":
         return 0
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(last["type"]), msgspec.to_builtins(actor))
+    fastavro.schemaless_writer(
+        out, fastavro.parse_schema(last["type"]), msgspec.to_builtins(actor, builtin_types=(bytes,))
+    )
     return len(out.getvalue())
