@@ -1,4 +1,4 @@
-"""Who may what, from bindings alone: the rule of the API, of `paceline access check` and of plans.
+"""The rule of who may what, from bindings alone: that of the API, of `paceline access check` and of plans.
 
 `paceline audit --verify` has the rule a second time, on purpose (`paceline/audit/`).
 """

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 
 class Verb(StrEnum):
-    """What somebody may do."""
+    """A thing that somebody may do."""
 
     READ = "read"
-    """See jobs, pools, their history and output; over `/` also hosts, rounds, settings and the log."""
+    """To see jobs, pools, their history and output; over `/` also hosts, rounds, settings and the log."""
     SUBMIT = "submit"
     CHANGE = "change"
     """Stop, update, restart, delete jobs and change their priority."""

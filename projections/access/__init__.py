@@ -1,1 +1,1 @@
-"""Who asks, and what they may: identities of requests, the rule of the API, and what limited readers see."""
+"""Identities of requests, the rule of the API, and the parts that limited readers see."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks. `how` and `credential`: see the record `Actor`."""
+    """The actor of a request. `how` and `credential`: see the record `Actor`."""
 
     subject: str = ""
     groups: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ there is no request, the process itself looks.
 
 
 def present() -> Identity:
-    """Who asks."""
+    """The identity of the request that is answered."""
     return _present.get()
 
 
