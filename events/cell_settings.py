@@ -5,7 +5,7 @@ value that the cell has. So two operators who each change one setting don't undo
 follows from these two fields: bounds, files, API and commands (`events/spec/settings.py`).
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import inspect
@@ -71,6 +71,12 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     drain_force: bool = False
     release_after_ms: Time = 600_000
     drain_after_ms: Time = 900_000
+    access: Literal["open", "roles"] = "open"
+    agents: Literal["token", "certificates"] = "token"
+    names: Literal["plain", "hashed"] = "plain"
+    calls_per_s: Count = 0
+    streams_per_actor: Count = 0
+    late_after_ms: Time = 10_000
     resources: tuple[KindRow, ...] = ()
     """All kinds that were ever added, in that order."""
     conditions: tuple[PolicyRow, ...] = ()
@@ -95,6 +101,12 @@ def bounds(name: str) -> tuple[int, int] | None:
     """Least and most of a setting; None: it isn't a number."""
     kind = TYPES[name]
     return (LEAST.get(name, kind.ge or 0), kind.le or INT_MAX) if isinstance(kind, inspect.IntType) else None
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """The words that a setting may be; empty: it isn't one of some words."""
+    kind = TYPES[name]
+    return tuple(str(value) for value in kind.values) if isinstance(kind, inspect.LiteralType) else ()
 
 
 def preemption_delay_ms(settings: Settings, own: int | None) -> int:
@@ -137,6 +149,8 @@ def change_fault(settings: Settings, change: SettingsChange) -> str:
         limits = bounds(name)
         if limits and not limits[0] <= value <= limits[1]:
             return f"{name} is {value}, it must be {limits[0]} to {limits[1]}"
+        if (words := choices(name)) and value not in words:
+            return f"{name} is {value[:40]!r}, it must be {' or '.join(words)}"
     if fault := kinds_fault(settings.resources, change.resources):
         return f"resources: {fault}"
     if fault := policies_fault(settings.conditions, change.conditions):

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 import schemas
 from events.bounds import CONDITION, KINDS_MAX, MS_MAX
-from events.cell_settings import LISTS, TYPES, KindRow, PolicyRow, Settings, bounds
+from events.cell_settings import LISTS, TYPES, KindRow, PolicyRow, Settings, bounds, choices
 from events.host_health import CONDITIONS_MAX, policies_fault
 from events.quantities import Milliseconds, OtherAmount, Size, within, write_amount, write_ms
 from events.records.parts import ConditionPolicy, ResourceKind
@@ -39,6 +39,8 @@ def written(name: str) -> str:
 def _field(name: str) -> Any:
     """A setting as a field of a spec; one that is left out is None."""
     field, limits = Field(default=None, description=descriptions()[written(name)]), bounds(name)
+    if words := choices(name):
+        return (Literal[words], field)
     if limits is None:
         return (bool, field)
     if name.endswith("_ms"):

@@ -1,5 +1,7 @@
 """Settings of a cell: what a new one needs is its field in the record, and one with bounds and default in Settings."""
 
+import pytest
+
 from events.cell_settings import (
     DEFAULTS,
     LISTS,
@@ -35,6 +37,14 @@ def test_each_setting_has_bounds_that_are_named() -> None:
         fault = change_fault(DEFAULTS, change_of(CellConfigured(command_id="", **{name: -1})))
         least = 1000 if name in ("reserve_for_ms", "hold_for_ms") else 0
         assert fault.startswith(f"{name} is -1, it must be {least} to ")
+
+
+def test_a_setting_that_is_one_of_some_words_is_nothing_else() -> None:
+    fault = change_fault(DEFAULTS, change_of(CellConfigured(command_id="", access="everyone")))
+    assert fault == "access is 'everyone', it must be open or roles"
+    assert CellSpec.model_validate({"access": "roles"}).to_event("c").access == "roles"
+    with pytest.raises(ValueError, match="'open' or 'roles'"):
+        CellSpec.model_validate({"access": "everyone"})
 
 
 def policies(*policies: ConditionPolicy) -> SettingsChange:

@@ -13,6 +13,7 @@ OTHERS = {
     *("host_lost_after", "host_lost_percent_per_minute", "host_lost_grace", "host_removed_after"),
     *("restart_backoff", "restart_backoff_max", "forget_after", "ended_jobs_max", "exec", "drain_force"),
     *("release_after", "drain_after"),
+    *("access", "agents", "names", "calls_per_s", "streams_per_actor", "late_after"),
 }
 """Settings that have nothing to do with sharing."""
 
