@@ -4,6 +4,7 @@ No machine looks at `actor`: two submissions that differ in nothing else are the
 """
 
 import io
+import re
 from typing import Any
 
 import fastavro
@@ -11,12 +12,17 @@ import msgspec
 
 from events.codec import HEADER_BYTES, ID_HEADER_BYTES, MARKER, writer_schema
 from events.records.parts import Actor
+from events.topics import POOLS
 
 ENVIRONMENT, SYSTEM_USER, HEADER, SESSION, API = "environment", "system-user", "header", "session", "api"
+TOKEN, CERTIFICATE, RUN = "token", "certificate", "run"
 VERIFIED: frozenset[str] = frozenset()
 """The ways in which a name is known for sure: none yet."""
 SUBJECT_MAX = 128
 SIZES_MAX = 4096
+CREDENTIAL_SHOWN = 16
+"""Characters of what proves a name that stand beside it."""
+_OF_RUN = re.compile(r"job/(.+)/task/(\d+)/run/(\d+)")
 _sizes: dict[tuple[bytes, Actor | None], int] = {}
 _NAMELESS = {SESSION: "a web session", API: "an API call"}
 
@@ -27,17 +33,20 @@ def is_verified(actor: Actor) -> bool:
 
 
 def named(actor: Actor) -> str:
-    """An actor in words, with what the name is worth: `ann (unverified)`."""
+    """An actor in words, with what the name is worth: `ann (unverified)`, `ci (token t-3f2a)`, `run 3 of job/7`."""
     name = actor.subject or _NAMELESS.get(actor.how, "somebody")
-    return name if is_verified(actor) else f"{name} (unverified)"
+    if not is_verified(actor):
+        return f"{name} (unverified)"
+    if actor.how == CERTIFICATE:
+        return f"{name} (host certificate)" if actor.subject else "host certificate"
+    if actor.how == RUN and (run := _OF_RUN.fullmatch(actor.subject)):
+        return "run {2} of {0}/{1}".format(*run.groups())
+    return f"{name} (token {_short(actor.credential)})" if actor.how == TOKEN and actor.credential else name
 
 
-def actor_json(actor: Actor | None) -> dict[str, Any] | None:
-    """An actor as answers have it: `name` is for people."""
-    if actor is None:
-        return None
-    fields = {"subject": actor.subject, "how": actor.how, "address": actor.address}
-    return {"name": named(actor), **fields, "verified": is_verified(actor)}
+def binding_of(actor: Actor) -> str:
+    """The position of the role that allowed a fact; empty: none was needed."""
+    return "" if actor.binding is None else f"{POOLS.name}:{actor.binding}"
 
 
 def body_without_actor(data: bytes, actor: Actor | None) -> bytes:
@@ -53,6 +62,10 @@ def body_without_actor(data: bytes, actor: Actor | None) -> bytes:
             _sizes.clear()
         _sizes[data[:start], actor] = size
     return data[start : -size or None]
+
+
+def _short(credential: str) -> str:
+    return credential if len(credential) <= CREDENTIAL_SHOWN else f"{credential[:CREDENTIAL_SHOWN]}…"
 
 
 def _size(schema: Any, actor: Actor | None) -> int:

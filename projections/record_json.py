@@ -8,8 +8,10 @@ import numpy as np
 
 from events.codec import CodecError, decode
 from events.records.base import Event
+from events.records.parts import Actor
 from events.records.rounds import RoundCommitted
 from paceline.client.json_type import Json
+from projections.actor_names import actor_json
 
 HASHES = frozenset(
     ("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests", "token_hash", "public_key")
@@ -60,6 +62,8 @@ def _value(event: Event, name: str) -> Any:
             return _packed(value)
         kind = event.columns[name]
         return np.frombuffer(value, kind, len(value) // kind.itemsize).tolist()
+    if isinstance(value, Actor):
+        return actor_json(value)
     if name == "skipped":
         return [{**msgspec.to_builtins(each, builtin_types=(bytes,)), "digest": each.digest.hex()} for each in value]
     if name == "decisions":

@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 from paceline.client.json_type import Json
+from paceline.client.models import ActorName
 
 
 class CauseLink(TypedDict):
@@ -23,6 +24,8 @@ class CauseRecord(TypedDict):
     at: str | None
     event: str | None
     text: str
+    actor: ActorName | None
+    """The author of a fact; null where it doesn't say, and of decisions."""
     run: Json | None
     causes: list[CauseLink]
 

@@ -197,7 +197,16 @@ class ActorName(TypedDict):
     name: str
     subject: str
     how: str
+    """The way in which the name is known."""
+    credential: str
+    """The proof of the name: the id of a token, an issuer, the number of a certificate; empty: nothing did."""
+    binding: str | None
+    """The position of the role that allowed it; null: none was needed."""
+    read_to: int | None
+    """The offset in paceline.pools up to which the server had read when it allowed it."""
     address: str
+    reason: str
+    """Why, where the fact has no field for it."""
     verified: bool
 
 

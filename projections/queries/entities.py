@@ -1,17 +1,15 @@
 """The views as JSON values, for the API. Each function takes a connection, so that one answer sees one state."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Table, select, tuple_
 
-from events.actors import actor_json
 from events.bounds import LOAD_STEPS
 from events.cell_settings import DEFAULTS, Settings
 from events.codes import Code, RunCause
 from events.quantities import write_amounts, write_milli
-from events.records.parts import Actor
 from events.resources import REVOCABLE, Amounts, Kinds, Unit, in_order
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
@@ -20,6 +18,7 @@ from paceline.client.json_type import Json
 from paceline.client.maintenance_models import HostMaintenance
 from paceline.client.models import ActorName, HistoryEntry, Job
 from paceline.client.models import Reason as Headline
+from projections.actor_names import actor_json, from_kept
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
 from projections.queries.departures import departure
@@ -166,8 +165,7 @@ def history_page(
 
 def _actor(detail: Json) -> ActorName | None:
     """Takes who wrote a fact out of its details."""
-    parts = detail.pop("actor", None)
-    return cast(ActorName, actor_json(Actor(*parts))) if parts else None
+    return actor_json(from_kept(detail.pop("actor", None)))
 
 
 def _in_units(detail: Json, units: Mapping[str, Unit]) -> Json:

@@ -141,4 +141,6 @@ def about_json(event: Event, passed: Subjects) -> Json:
     if passed.jobs:
         details = dict(job_history.details(event))
         jobs = {job_id: job_history.detail_of(details.get(job_id, {})) for job_id in passed.jobs[:NAMED_MAX]}
+        for detail in jobs.values():
+            detail.pop("actor", None)  # it stands beside what the event is about
     return {"jobs": jobs, "pools": list(passed.pools[:NAMED_MAX]), "hosts": list(passed.hosts[:NAMED_MAX])}

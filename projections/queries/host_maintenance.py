@@ -12,6 +12,7 @@ from events.codes import LIVE_TASKS, Code, Stage, Step, TaskState
 from events.reasons import kind_of
 from paceline.client.host_models import Host
 from paceline.client.maintenance_models import HostMaintenance, HostWait
+from projections.actor_names import actor_json, from_kept
 from projections.queries.disruption_waits import numbers_text
 from projections.queries.entities import host_json
 from projections.queries.held_hosts import tell_held
@@ -104,7 +105,7 @@ def maintenance_json(row: HostStageRow, runs: int) -> HostMaintenance:
         "code": row.code,
         "message": row.message,
         "reason": row.reason,
-        "actor": actor,
+        "actor": actor_json(from_kept(actor)),
         "cordoned": row.cordon > 0,
         "batch": "move" if row.batch else "wait",
         "preempt_at": at(row.preempt_at * 1000),

@@ -5,13 +5,13 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, tuple_
 
-from events.actors import actor_json
 from events.codec import decode
 from events.codes import Stage, Step
 from events.natural_order import natural_key
 from events.records.hosts import MaintenanceRequested
 from events.spec.maintenance import plan_body
 from paceline.client.maintenance_models import Maintenance, MaintenanceHost
+from projections.actor_names import actor_json
 from projections.queries.campaign_pace import estimated_at, pace_of
 from projections.queries.drain_effects import host_rows_of
 from projections.queries.drain_pace import Pace
@@ -53,7 +53,7 @@ def maintenance_json(connection: Connection, row: MaintenanceRow) -> Maintenance
         "code": row.code,
         "message": row.message,
         "reason": fact.reason,
-        "actor": actor_json(fact.actor),  # type: ignore[typeddict-item]
+        "actor": actor_json(fact.actor),
         "started_at": at(row.started_ms),
         "changed_at": at(row.changed_ms),
         "ended_at": at(row.ended_ms),

@@ -1,12 +1,11 @@
 """The histories of pools and of hosts, entry by entry: who did what, why, and what that changed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
 
-from events.actors import actor_json
 from events.codec import decode
 from events.codes import IN_EFFECT
 from events.quantities import write_amount, write_ms_or_never
@@ -16,7 +15,8 @@ from events.records.placement import HostAnswered, HostsAnswered
 from events.resources import Kinds, Unit, in_order
 from events.topics import HOSTS, RANK
 from paceline.client.json_type import Json
-from paceline.client.models import ActorName, HistoryEntry
+from paceline.client.models import HistoryEntry
+from projections.actor_names import actor_json, from_kept
 from projections.queries.job_entries import entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, first_of
 from projections.queries.resources import kinds_of
@@ -63,13 +63,14 @@ def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> 
     if isinstance(entry.said, bytes):
         event: Any = decode(entry.said)
         said_by = getattr(event, "actor", None)
-        detail, actor = brief(event), cast("ActorName | None", actor_json(said_by))
+        detail, actor = brief(event), actor_json(said_by)
         detail = {field: value for field, value in detail.items() if field not in ("actor", "host_id", "host_ids")}
         unsigned = msgspec.structs.replace(event, actor=None) if said_by else event
         text = _of_host(connection, name, entry, unsigned, kinds)
     else:
         detail = dict(entry.said or {})
-        actor, text = detail.pop("actor", None), _of_pool(detail, kinds)
+        actor = actor_json(from_kept(detail.pop("actor", None)))
+        text = _of_pool(detail, kinds)
     return entry_json(entry, actor, text, detail)
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from events.actors import named
 from events.records.base import Event
 from events.resources import Kinds
 from events.words import plural
 from projections.queries import story_cell, story_jobs
-from projections.queries.story_parts import NAMED, Line, Part, job, joined
+from projections.queries.story_parts import NAMED, Line, Part, by, job, joined
 from projections.views.job_history import details
 
 
@@ -17,7 +16,7 @@ def line_of(event: Event, kinds: Kinds, about: str = "") -> Line:
     """
     actor = getattr(event, "actor", None)
     line = _line_of(event, kinds, about)
-    return line if actor is None else (*line, f", by {named(actor)}")
+    return line if actor is None else (*line, *by(actor))
 
 
 def _line_of(event: Event, kinds: Kinds, about: str) -> Line:

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from events.actors import binding_of
+from events.actors import named as named_actor
+from events.records.parts import Actor
 from events.words import plural
 
 NAMED = 3
@@ -13,7 +16,7 @@ class Ref(NamedTuple):
     """A name in a sentence."""
 
     kind: str
-    """job, pool or host."""
+    """job, pool, host, or position of a record."""
     name: str
 
 
@@ -49,6 +52,12 @@ def named(kind: str, names: Sequence[str], before: str = "") -> list[Part]:
         out += [", " if out else before, Ref(kind, name)]
     rest = len(names) - NAMED
     return [*out, f" and {plural(rest, 'other')}"] if rest > 0 else out
+
+
+def by(actor: Actor) -> list[Part]:
+    """The end of a sentence about a fact: who wrote it, by what role, and why where the sentence doesn't say it."""
+    allowed: list[Part] = [", allowed by ", Ref("position", binding)] if (binding := binding_of(actor)) else []
+    return [f", by {named_actor(actor)}", *allowed, *([f", reason: {actor.reason}"] if actor.reason else [])]
 
 
 def joined(lines: Iterable[Sequence[Part]], separator: str) -> list[Part]:

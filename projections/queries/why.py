@@ -17,6 +17,7 @@ from events.records.rounds import RoundCommitted
 from events.resources import Kinds
 from events.topics import ALL
 from paceline.client.cause_models import CauseChain, CauseRecord
+from projections.actor_names import actor_json
 from projections.queries import entities, story
 from projections.queries.cause_index import ViewIndex
 from projections.queries.causes import Causes, Link
@@ -162,6 +163,7 @@ def _json(record: Record) -> CauseRecord:
         "at": at(record.at_ms),
         "event": type(record.event).__name__ if record.event else None,
         "text": text_of(record.line),
+        "actor": actor_json(getattr(record.event, "actor", None)),
         "run": {"job_id": job_id, "instance": instance, "run": run} if record.run else None,
         "causes": [
             {

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from sqlalchemy import Connection, select
 
-from events.actors import actor_json
 from events.codec import decode
 from events.quantities import write_ms
 from events.records.hosts import MaintenanceWindowSet
@@ -12,6 +11,7 @@ from events.records.parts import ZoneOffsets
 from events.schedules import local
 from events.spec.sla import UTC as UTC_NAME
 from paceline.client.maintenance_models import MaintenanceWindow
+from projections.actor_names import actor_json
 from projections.queries.pages import rows_of
 from projections.record_json import at
 from projections.views import tables
@@ -53,7 +53,7 @@ def window_json(row: MaintenanceWindowRow, whole: bool = False) -> MaintenanceWi
         "hosts": len(fact.host_ids),
         "known_until": at(fact.zone.until_s * 1000),
         "reason": fact.reason,
-        "actor": actor_json(fact.actor),  # type: ignore[typeddict-item]
+        "actor": actor_json(fact.actor),
         "set_at": at(row.set_ms),
     }
     if whole:

@@ -40,6 +40,7 @@ from events.records.sla import DisruptionAllowed, DisruptionDeferred, SurplusSet
 from events.sla import Bounds
 from events.topics import JOBS, RANK
 from paceline.client.json_type import Json
+from projections.actor_names import kept
 from projections.views.cache import Cache
 from projections.views.cause_ties import LEADING, windows
 from projections.views.record_context import RecordContext
@@ -155,7 +156,7 @@ def details(event: Event) -> Details:
 def _with_actor(detail: Json, event: Any) -> Json:
     """The details, with who wrote the fact where it says so."""
     actor = getattr(event, "actor", None)
-    return detail if actor is None else {**detail, "actor": (actor.subject, actor.how, actor.address)}
+    return detail if actor is None else {**detail, "actor": kept(actor)}
 
 
 def _of_matching(event: MatchingHostsChanged) -> Details:

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from events.actors import actor_json
 from events.codec import decode, encode
 from events.codes import Stage, Step
 from events.records.base import Event
@@ -23,6 +22,7 @@ from events.records.placement import (
     MaintenanceWindowChanged,
 )
 from events.topics import HOSTS
+from projections.actor_names import kept
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.maintenance_rows import (
@@ -100,7 +100,7 @@ class MaintenanceFold:
             return None
         command = decode(fact)
         assert isinstance(command, Command)
-        return command.reason, "" if command.actor is None else to_json(actor_json(command.actor))
+        return command.reason, "" if command.actor is None else to_json(kept(command.actor))
 
     def _fact_of(self, event: HostMaintenanceChanged) -> bytes | None:
         """The fact that began the campaign or set the window whose a host is."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from events.actors import actor_json
 from events.codec import decode, encode
 from events.codes import IN_EFFECT, Code
 from events.records.base import Event
@@ -45,6 +44,7 @@ from events.records.placement import (
 from events.records.pools import CellConfigured, PoolDefined
 from events.topics import POOLS
 from paceline.client.json_type import Json
+from projections.actor_names import kept
 from projections.views.cache import Cache
 from projections.views.hosts import is_offered_again
 from projections.views.marks import changes, settings_named
@@ -145,7 +145,7 @@ class OtherHistories:
         if isinstance(fact, PoolDefined) and self._present(fact.path) is None:
             detail["created"] = True
         if fact.actor is not None:
-            detail["actor"] = actor_json(fact.actor)
+            detail["actor"] = kept(fact.actor)
         self._add(moment, event, of_pool(event.path), detail)
         parent = event.path.rpartition("/")[0]
         if parent and event.code == Code.DONE:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from paceline.cli.commands.job_views import speaker
+from paceline.cli.commands.job_views import ACTOR_COLUMNS, speaker
 from paceline.output import Column, TableOptions, show, table, when
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ def show_history(rows: "list[HistoryEntry]", zone: str, form: str, shape: TableO
         Column("WHO", speaker),
         Column("WHAT", lambda each: each["text"]),
         Column("POSITION", _place),
+        *ACTOR_COLUMNS,
     ]
     show(form, body, (each["position"] for each in rows), lambda: table(rows, columns, shape))
 

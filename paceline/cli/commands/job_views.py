@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -318,9 +318,26 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
             Column("EVENT", lambda each: each["event"]),
             Column("WHAT", lambda each: each["text"]),
             Column("DETAIL", lambda each: words(_readable(each["detail"], zone)), on_request=True),
+            *ACTOR_COLUMNS,
         ],
         shape,
     )
+
+
+def _of_actor(field: str) -> "Callable[[HistoryEntry], str | None]":
+    def value(row: "HistoryEntry") -> str | None:
+        actor = row.get("actor")
+        return (actor.get(field) or None) if actor else None  # type: ignore[return-value]
+
+    return value
+
+
+ACTOR_COLUMNS = (
+    Column("ALLOWED BY", _of_actor("binding"), on_request=True),
+    Column("ADDRESS", _of_actor("address"), on_request=True),
+    Column("REASON", _of_actor("reason"), on_request=True),
+)
+"""More columns of a history, about who wrote a fact."""
 
 
 def speaker(row: "HistoryEntry") -> str | None:

@@ -50,6 +50,12 @@ def _print(body: "Causes", zone: str) -> None:
         say("…and what led to more of these, which is too much to show")
 
 
+def _address(record: "CauseRecord") -> str:
+    """Where a fact came from."""
+    actor = record["actor"]
+    return f", from {actor['address']}" if actor and actor["address"] else ""
+
+
 def _print_record(
     records: "dict[str | None, CauseRecord]", printed: set[str], position: str, link: str, depth: int, zone: str
 ) -> None:
@@ -60,7 +66,7 @@ def _print_record(
         say(f"{indent}{link}{position}{': see above' if record else ''}")
         return
     printed.add(position)
-    say(f"{indent}{link}{when(record['at'], zone)}  {position}  {record['text']}")
+    say(f"{indent}{link}{when(record['at'], zone)}  {position}  {record['text']}{_address(record)}")
     for cause in record["causes"]:
         how = HOW.get(cause["link"], "because")
         if cause["position"] is None:

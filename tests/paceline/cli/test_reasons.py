@@ -92,7 +92,7 @@ def test_applying_says_what_became_of_each_field_so_that_what_another_had_set_is
     [("pool", "/maps", "/v1/pool-histories/maps"), ("host", "h1", "/v1/hosts/h1/history")],
 )
 def test_a_history_says_when_who_what_why_and_where(cli, cell, noun, name, path):
-    actor = {"name": "ann (unverified)", "subject": "ann", "how": "environment", "address": "::1", "verified": False}
+    actor = {"name": "ann (unverified)", "binding": None, "address": "::1", "reason": ""}
     place = {"position": "paceline.entitlement:9", "machine": "entitlement", "round": 4, "index": 0}
     said = {"actor": actor, "text": "/maps changed: closed: calm", "detail": {"cause": "paceline.pools:3"}}
     entry = {**place, "at": "2026-11-27T01:02:03.000Z", "event": "PoolAnswered", **said}

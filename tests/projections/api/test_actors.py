@@ -70,7 +70,11 @@ def test_histories_name_who_it_was_and_why(api):
         "name": "ann (unverified)",
         "subject": "ann",
         "how": "environment",
+        "credential": "",
+        "binding": None,
+        "read_to": None,
         "address": HOST,
+        "reason": "",
         "verified": False,
     }
     assert (stop["detail"]["reason"], "actor" in stop["detail"]) == ("too many", False)
