@@ -57,6 +57,12 @@ OVERRIDDEN_MAX = 1_000_000
 """Instances that the overrides of a job name, all together: some may be named by many."""
 POOLS_MAX = 20_000
 """Pools that a cell knows, those of other cells included."""
+BINDINGS_MAX = 10_000
+"""Bindings of roles that a cell knows."""
+TOKENS_MAX = 10_000
+"""Tokens that a cell knows."""
+TIME_MAX_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: no later time can be written."""
 SHARE_MAX = 1_000_000
 RETRIES_MAX = 1_000_000
 WORD_MAX = 256

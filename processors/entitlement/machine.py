@@ -34,14 +34,24 @@ from events.records.placement import (
     PreemptionAsked,
     TasksPlaced,
 )
-from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.pools import (
+    CellConfigured,
+    LockdownSet,
+    PoolDefined,
+    PoolRemoved,
+    RoleBound,
+    RoleUnbound,
+    TokenIssued,
+    TokenRevoked,
+)
 from events.records.rounds import TimerPassed
 from events.resources import Kinds
 from processors.base import MachineBase
+from processors.entitlement.access_rows import AccessEvent
 from processors.entitlement.admission.admit import Admissions
 from processors.entitlement.admission.lend import Lending
 from processors.entitlement.admission.turns import Turns
-from processors.entitlement.conversion import from_0_3
+from processors.entitlement.conversion import from_0_3, unchanged
 from processors.entitlement.pools import Pools
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.limits import Limits, Parking
@@ -75,9 +85,9 @@ class Entitlement(MachineBase):
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 18
-    state: ClassVar[int] = 10
-    conversions: ClassVar[Conversions] = {9: from_0_3}
+    logic: ClassVar[int] = 19
+    state: ClassVar[int] = 11
+    conversions: ClassVar[Conversions] = {9: from_0_3, 10: unchanged}
 
     def __init__(self, cell: int = 0) -> None:
         super().__init__(CurrentInput())
@@ -105,6 +115,11 @@ class Entitlement(MachineBase):
             (PoolDefined, self._asked),
             (PoolRemoved, self._asked),
             (CellConfigured, self._asked),
+            (RoleBound, self._asked),
+            (RoleUnbound, self._asked),
+            (TokenIssued, self._asked),
+            (TokenRevoked, self._asked),
+            (LockdownSet, self._asked),
             (JobAccepted, self._accepted),
             (InstancesChanged, self._instances_changed),
             (JobPriorityChanged, self._priority_changed),
@@ -141,6 +156,7 @@ class Entitlement(MachineBase):
         return (
             *(self.pools, self.shared.cells, self.shared.reported),
             *(commands.foreign, commands.asks, commands.done),
+            *commands.access.tables,
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(task_records.orders, task_records.kept, task_records.backoffs, self.displacements.table),
             *(*self.rights.tables, self.requests.table, self.holds.table, self.lending.steady.table),
@@ -181,6 +197,7 @@ class Entitlement(MachineBase):
             Deadline("claims that are parked", self.parking.next_ms),
             Deadline("loans", self.lending.next_ms),
             Deadline("reports", self.reports.next_ms),
+            Deadline("ends of bindings and tokens", lambda: self.commands.access.next_ms(self.cell.timer_ms)),
         )
 
     def _step_table(self) -> tuple[Step, ...]:
@@ -190,7 +207,7 @@ class Entitlement(MachineBase):
         return (
             step(
                 "answers about pools",
-                lambda this: self.commands.answers(this.budget.left) if self.commands.asks else [],
+                lambda this: self.commands.answers(this.now, this.budget.left) if self.commands.asks else [],
                 "all others look at the pools as the answers leave them",
             ),
             step("admission", self._admit, "an entitled unit comes before all that is lent or told"),
@@ -272,7 +289,7 @@ class Entitlement(MachineBase):
             self.shared.change_cell().note(event, self._input.cause, self.usage.numbers != numbers)
             self.lending.idle.note(now)
 
-    def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured, now: int) -> None:
+    def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured | AccessEvent, now: int) -> None:
         self.commands.asks.put(self._input.offset, ask_row(event))
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
@@ -370,6 +387,7 @@ class Entitlement(MachineBase):
         self.task_records.passed(now)
         self.holds.expire(now)
         self.rights.expire(now)
+        self.commands.access.expire(now)
 
 
 def is_due(at: int | None, now: int) -> bool:

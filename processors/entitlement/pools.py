@@ -30,6 +30,8 @@ from events.resources import (
 )
 from events.strategies import STRATEGIES
 from events.words import over_reserved
+from processors.entitlement.access import Access
+from processors.entitlement.access_rows import AccessFact
 from processors.entitlement.rows import UNLIMITED, AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
@@ -162,11 +164,8 @@ def answer(
     cell before this fact; `capacity`: what the cell has, empty while it has no hosts.
     """
     path = "/" if isinstance(fact, ConfiguredRow) else fact.path
-    if len(fact.command_id) > WORD_MAX:
-        characters = len(fact.command_id)
-        code, message = Code.INVALID_POOL, f"command_id has {characters} characters, at most {WORD_MAX} are allowed"
-    elif repeated:
-        code, message = Code.REPEATED, "this command was done before"
+    if verdict := _of_command(fact, repeated):
+        code, message = verdict
     elif isinstance(fact, DefinedRow):
         code, message = _defined(fact, tree, open_jobs)
         if code == Code.DONE and fact.cell == tree.cell:
@@ -176,6 +175,22 @@ def answer(
     else:
         code, message = _configured(fact, settings)
     return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
+
+
+def access_answer(offset: int, fact: AccessFact, tree: Tree, access: Access, repeated: bool, now: int) -> PoolAnswered:
+    """The answer to a fact about who may what, as the tree and what was bound are now."""
+    code, message = _of_command(fact, repeated) or access.judge(fact, tree, now)
+    path = access.path_of(fact)
+    return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
+
+
+def _of_command(fact: PoolFact | AccessFact, repeated: bool) -> Verdict | None:
+    """The answer by the id of its command alone; None: there is none."""
+    if len(fact.command_id) > WORD_MAX:
+        characters = len(fact.command_id)
+        code = Code.INVALID_ACCESS if isinstance(fact, AccessFact) else Code.INVALID_POOL
+        return code, f"command_id has {characters} characters, at most {WORD_MAX} are allowed"
+    return (Code.REPEATED, "this command was done before") if repeated else None
 
 
 def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
@@ -341,26 +356,39 @@ class Pools:
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self.done: Table[str, int] = struct_table("commands", int)
         """Commands that were done: where they stand in the topic of pools."""
+        self.access = Access()
         self._tree = self._new_tree()
 
     def restored(self) -> None:
         """The tables were loaded."""
         self._tree = self._new_tree()
+        self.access.restored()
 
-    def answers(self, budget: int) -> list[Event]:
+    def answers(self, now: int, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
+        offsets = sorted(self.asks)[:budget]
+        is_access = any(isinstance(self.asks[offset].fact, AccessFact) for offset in offsets)
+        access = self.access.copy() if is_access else Access()
         tree, done, cell = self._tree, dict(self.done.items()), self._state.cell
         capacity = cell.capacity if cell.hosts else ()
         before: list[Entry] = []
         out: list[Event] = []
-        for offset in sorted(self.asks)[:budget]:
+        for offset in offsets:
             fact = self.asks[offset].fact
             repeated = fact.command_id in done
-            answered = answer(offset, fact, tree, self._queues.open_jobs, repeated, cell.settings, capacity)
+            if isinstance(fact, AccessFact):
+                answered = access_answer(offset, fact, tree, access, repeated, now)
+                if answered.code == Code.DONE:
+                    access.take(offset, fact)
+            else:
+                answered = answer(offset, fact, tree, self._queues.open_jobs, repeated, cell.settings, capacity)
+                if answered.code == Code.DONE:
+                    was = tree.take(fact)
+                    before += [was] if was else []
+                    if isinstance(fact, RemovedRow):
+                        access.pool_removed(fact.path)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
-                was = tree.take(fact)
-                before += [was] if was else []
             out.append(answered)
             if answered.code == Code.DONE and isinstance(fact, ConfiguredRow):
                 break  # what comes after it is judged by the new settings
@@ -369,15 +397,20 @@ class Pools:
         return out
 
     def answered(self, event: PoolAnswered) -> PoolFact | None:
-        """A fact was answered; one that is done is followed. Returns it if it changed something of this cell."""
+        """A fact was answered; one that is done is followed. Returns it if it changed own pools or settings."""
         fact = self.asks[event.pools_offset].fact
         self.asks.remove(event.pools_offset)
         if event.code != Code.DONE:
             return None
-        self._tree.take(fact)
         self.done.put(event.command_id, event.pools_offset)
         if len(self.done) > COMMANDS_KEPT:
             self.done.remove(min(self.done, key=self.done.__getitem__))
+        if isinstance(fact, AccessFact):
+            self.access.take(event.pools_offset, fact)
+            return None
+        self._tree.take(fact)
+        if isinstance(fact, RemovedRow):
+            self.access.pool_removed(fact.path)
         if self._is_foreign(fact):
             return None
         if isinstance(fact, DefinedRow):

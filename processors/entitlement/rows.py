@@ -9,9 +9,19 @@ from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobChanged, RunsEnded
 from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
-from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.pools import (
+    CellConfigured,
+    LockdownSet,
+    PoolDefined,
+    PoolRemoved,
+    RoleBound,
+    RoleUnbound,
+    TokenIssued,
+    TokenRevoked,
+)
 from events.resources import REVOCABLE, STANDARD, STANDARD_KINDS, Kinds, Vector
 from events.work_classes import precedence_of
+from processors.entitlement.access_rows import AccessEvent, AccessFact, access_fact
 from processors.state.causes import CauseRow, all_recorded, newest
 from processors.state.record_rows import row_of
 
@@ -335,14 +345,16 @@ PoolFact = DefinedRow | RemovedRow | ConfiguredRow
 
 
 class AskRow(msgspec.Struct, array_like=True):
-    """A fact about pools that waits for its answer."""
+    """A fact about pools, or about who may what in them, that waits for its answer."""
 
-    fact: PoolFact
+    fact: PoolFact | AccessFact
 
 
-def ask_row(event: PoolDefined | PoolRemoved | CellConfigured) -> AskRow:
+def ask_row(event: PoolDefined | PoolRemoved | CellConfigured | AccessEvent) -> AskRow:
     """The row of a fact."""
     match event:
+        case RoleBound() | RoleUnbound() | TokenIssued() | TokenRevoked() | LockdownSet():
+            return AskRow(access_fact(event))
         case PoolRemoved():
             return AskRow(RemovedRow(event.command_id, event.path))
         case CellConfigured():
