@@ -1,0 +1,237 @@
+"""Bearer tokens of an OIDC issuer: JWTs that one of its present keys has signed, for this cell.
+
+Keys are kept as the issuer published them. They are fetched again in the background when they are `REFRESH_S` old, and
+before they are used when they are `OLD_S` old: so long a key that the issuer has withdrawn may serve. While the issuer
+is away the last keys go on serving. A token that names another key leads to a fetch at once, the next such to one after
+a pause that doubles, so that nobody can have the issuer asked for each of their tokens.
+"""
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from events.actors import SUBJECT_MAX
+from events.unsafe_text import INVISIBLE
+from paceline.client.bearer import shown
+from projections.access.identity import Identity
+from projections.api.problems import Problem
+
+if TYPE_CHECKING:
+    from joserfc.jwk import KeySet
+
+OIDC = "oidc"
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""The algorithms of signatures that are taken: those whose key the issuer alone has."""
+SKEW_S = 60
+"""So far the clocks of issuer and server may differ."""
+REFRESH_S, OLD_S = 300.0, 900.0
+PAUSE_S, PAUSE_MAX_S = 2.0, 30.0
+"""The pause after a fetch for an unknown key that didn't bring it, which doubles, and the longest."""
+FETCH_S = 2.0
+"""So long a fetch may take."""
+DISCOVERY = "/.well-known/openid-configuration"
+DOCUMENT_BYTES_MAX = 1 << 20
+
+Fetch = Callable[[str], Awaitable[dict[str, Any]]]
+"""Fetches a JSON document by its address. Raises `OSError`, `ValueError`."""
+
+
+class Issuer(NamedTuple):
+    """An issuer, and how its tokens are read. `audience`: the one that tokens must be for; `groups_claim`: a list."""
+
+    url: str
+    audience: str
+    groups_claim: str = "groups"
+    subject_claim: str = "sub"
+
+
+class IssuerAway(Exception):
+    """The issuer can't be asked; the message says why."""
+
+
+class IssuerKeys:
+    """The keys of an issuer. For one event loop. `monotonic`: seconds."""
+
+    def __init__(self, issuer: str, fetch: Fetch, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._issuer = issuer.rstrip("/")
+        self._fetch = fetch
+        self._monotonic = monotonic
+        self._keys: dict[str, Any] = {}
+        self._address = ""
+        """Where the keys are published; empty: not known yet."""
+        self._fetched_s = float("-inf")
+        self._tried_s = float("-inf")
+        self._pause_s = PAUSE_S
+        self._unknown_s = float("-inf")
+        """When an unknown key was last fetched for."""
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def with_key(self, name: str) -> "KeySet":
+        """The keys, with the one of this name if the issuer has it. Raises `IssuerAway` where none are known."""
+        from joserfc.jwk import KeySet
+
+        now = self._monotonic()
+        age = now - self._fetched_s
+        if age >= OLD_S:
+            if now - self._tried_s >= PAUSE_S or self._fetching is not None:
+                await self._refresh()
+        elif age >= REFRESH_S and now - self._tried_s >= PAUSE_S:
+            self._begin()
+        if name not in self._keys and self._keys and self._may_look():
+            await self._refresh()
+            self._unknown_s = self._monotonic()
+            self._pause_s = PAUSE_S if name in self._keys else min(PAUSE_MAX_S, 2 * self._pause_s)
+        if not self._keys:
+            raise IssuerAway(f"the keys of the issuer {self._issuer} can't be fetched")
+        return KeySet(list(self._keys.values()))
+
+    def _may_look(self) -> bool:
+        """Whether the issuer may be asked for an unknown key; those that come meanwhile wait for the same answer."""
+        quiet_s = self._monotonic() - self._unknown_s
+        if quiet_s >= 2 * PAUSE_MAX_S:
+            self._pause_s = PAUSE_S
+        if self._fetching is not None:
+            return True
+        if quiet_s < self._pause_s or self._monotonic() - self._fetched_s <= 0:
+            return False
+        self._unknown_s = self._monotonic()
+        return True
+
+    async def _refresh(self) -> None:
+        """Returns once a fetch has ended, whatever came of it."""
+        with suppress(OSError, ValueError, TimeoutError):
+            await asyncio.shield(self._begin())
+
+    def _begin(self) -> "asyncio.Task[None]":
+        """The fetch that goes on, or a new one."""
+        if self._fetching is None:
+            self._tried_s = self._monotonic()
+            self._fetching = asyncio.create_task(self._load())
+            self._fetching.add_done_callback(self._ended)
+        return self._fetching
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._fetching = None
+        if not task.cancelled():
+            task.exception()  # the keys stay as they were
+
+    async def _load(self) -> None:
+        from joserfc.errors import JoseError
+        from joserfc.jwk import import_key
+
+        async with asyncio.timeout(FETCH_S):
+            if not self._address:
+                description = await self._fetch(f"{self._issuer}{DISCOVERY}")
+                if str(description.get("issuer", "")).rstrip("/") != self._issuer:
+                    raise ValueError("the issuer names itself otherwise")
+                self._address = str(description["jwks_uri"])
+            document = await self._fetch(self._address)
+        keys = {}
+        for each in document.get("keys", ()):
+            with suppress(JoseError, ValueError, TypeError):  # a kind of key that this build doesn't know
+                if each.get("use", "sig") == "sig" and each.get("kty") != "oct":
+                    keys[str(each.get("kid", ""))] = import_key(each)
+        self._keys, self._fetched_s = keys, self._monotonic()
+
+
+class OidcProver:
+    """Proves who shows a token of the issuer. Implements `Prover`. `now`: seconds since 1970."""
+
+    def __init__(self, issuer: Issuer, keys: IssuerKeys, now: Callable[[], float] = time.time) -> None:
+        self._issuer = issuer
+        self._keys = keys
+        self._now = now
+
+    async def prove(self, scope: Scope, headers: Headers) -> Identity | None:
+        """Implements `Prover`."""
+        token = shown(headers.get("authorization"))
+        if not token.startswith("ey") or token.count(".") != 2:
+            return None
+        return await self.identity_of(token)
+
+    async def identity_of(self, token: str) -> Identity:
+        """The identity of who shows a token. Raises a problem."""
+        header, claims = (_part(token, at) for at in (0, 1))
+        if str(claims.get("iss", "")).rstrip("/") != self._issuer.url.rstrip("/"):
+            raise _refused("TOKEN_ISSUER_WRONG", "the token is of another issuer than that of this cell")
+        if header.get("alg") not in ALGORITHMS:
+            raise _refused("TOKEN_ALGORITHM_WRONG", f"the token must be signed by one of {', '.join(ALGORITHMS)}")
+        try:
+            keys = await self._keys.with_key(str(header.get("kid", "")))
+        except IssuerAway as away:
+            raise Problem(503, "ISSUER_AWAY", str(away), headers={"Retry-After": "2"}) from away
+        return self._identity(self._checked(token, keys))
+
+    def _checked(self, token: str, keys: "KeySet") -> dict[str, Any]:
+        """The claims of a token. Raises a problem where it isn't genuine, or not for now and here."""
+        from joserfc import errors, jwt
+
+        try:
+            claims = jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
+        except errors.InvalidKeyIdError as error:
+            raise _refused("TOKEN_KEY_UNKNOWN", "the issuer has no such key") from error
+        except (errors.JoseError, ValueError, TypeError) as error:
+            raise _refused("TOKEN_NOT_GENUINE", "the token was not signed by the issuer") from error
+        now = self._now()
+        ends, begins = _time(claims, "exp"), max(_time(claims, "nbf") or 0, _time(claims, "iat") or 0)
+        if ends is None or now >= ends + SKEW_S:
+            raise _refused("TOKEN_EXPIRED", "the token has expired: sign in again")
+        if now < begins - SKEW_S:
+            raise _refused("TOKEN_NOT_YET_VALID", "the token is not valid yet: do the clocks differ?")
+        audience = claims.get("aud")
+        if self._issuer.audience not in (audience if isinstance(audience, list) else [audience]):
+            raise _refused("TOKEN_AUDIENCE_WRONG", f"the token is not for {self._issuer.audience}")
+        return claims
+
+    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+        subject, groups = claims.get(self._issuer.subject_claim), claims.get(self._issuer.groups_claim)
+        if self._issuer.subject_claim == "email" and claims.get("email_verified") is False:
+            raise _refused("TOKEN_SUBJECT_MISSING", "the issuer has not verified the claim email of the token")
+        fits = isinstance(subject, str) and 0 < len(subject) <= SUBJECT_MAX and subject.isprintable()
+        if not isinstance(subject, str) or not fits or INVISIBLE.search(subject):
+            raise _refused("TOKEN_SUBJECT_MISSING", f"the claim {self._issuer.subject_claim} of the token names nobody")
+        names = frozenset(each for each in groups if isinstance(each, str)) if isinstance(groups, list) else frozenset()
+        return Identity(subject, names, OIDC, self._issuer.url)
+
+
+async def fetch_json(address: str) -> dict[str, Any]:
+    """A JSON document by its address. Implements `Fetch`."""
+    import httpx2
+
+    try:
+        async with httpx2.AsyncClient(timeout=FETCH_S) as client:
+            response = await client.get(address)
+    except httpx2.HTTPError as error:
+        raise ConnectionError(str(error)) from error
+    if response.status_code != httpx2.codes.OK or len(response.content) > DOCUMENT_BYTES_MAX:
+        raise ConnectionError(f"{address} answers {response.status_code}")
+    document = json.loads(response.content)
+    if not isinstance(document, dict):
+        raise ValueError(f"{address} is no JSON object")
+    return document
+
+
+def _part(token: str, at: int) -> dict[str, Any]:
+    """A part of a token, before it is known to be genuine; empty where it can't be read."""
+    text = token.split(".")[at]
+    try:
+        part = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return part if isinstance(part, dict) else {}
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _refused(code: str, why: str) -> Problem:
+    return Problem(401, code, why, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
