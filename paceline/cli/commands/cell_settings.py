@@ -34,6 +34,7 @@ def get(client: "Client", form: str) -> None:
         "paceline cell set --resource gpu/a100 --resource scratch=MiB",
         "paceline cell set --licence matlab=20",
         "paceline cell set --condition disk-full=drain:5m --condition smart=off release_after=30m",
+        "paceline cell set --access roles --reason 'two teams share it'",
     )
 )
 @click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
@@ -60,6 +61,16 @@ def get(client: "Client", form: str) -> None:
     help="Set what is done with hosts that have a condition. POLICY is avoid, drain[:TIME], off, or default. May be "
     "repeated.",
 )
+@click.option("--access", metavar="open|roles", help="Let everybody read, or only those with a role.")
+@click.option(
+    "--agents", metavar="token|certificates", help="Take agents with the token too, or with certificates alone."
+)
+@click.option(
+    "--names", metavar="plain|hashed", help="Keep names and addresses of actors as they are, or keyed hashes."
+)
+@click.option("--calls-per-s", metavar="N", help="Calls that one actor may make a second. 0: any number.")
+@click.option("--streams-per-actor", metavar="N", help="Streams that one actor may have open. 0: any number.")
+@click.option("--late-after", metavar="TIME", help="How late after the end of a binding its facts may land.")
 @click.option("--reason", default="", help="Reason, recorded in the log.")
 @output_option
 @cell_option
@@ -72,11 +83,13 @@ def set_(
     conditions: tuple[str, ...],
     reason: str,
     form: str,
+    **trust: str | None,
 ) -> None:
     """Change settings of a cell. All that is not named stays as it is.
 
     `paceline cell get` lists the settings with their meaning. A resource can't be removed, and keeps its unit.
     """
+    settings += tuple(f"{name}={value}" for name, value in trust.items() if value is not None)
     changes: Json = {name: _value(text) for name, text in _known(_pairs(settings, "NAME=VALUE"))}
     kinds: list[Json] = [_kind(each) for each in resources]
     kinds += [{"name": name, "amount": _value(text)} for name, text in _pairs(licences, "--licence")]

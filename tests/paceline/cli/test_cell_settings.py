@@ -47,6 +47,14 @@ def test_only_what_is_named_is_sent_and_the_answer_is_told(cell, cli):
     assert [each.query.get("reason") for each in cell.writes()] == [None, "audit"]
 
 
+def test_settings_of_access_have_options_of_their_own(cell, cli):
+    cell.answer("PATCH", "/v1/cell/settings", ANSWER)
+    options = ("--agents", "certificates", "--calls-per-s", "50", "--late-after", "30s")
+    assert cli("cell", "set", *options)[:2] == (0, "cell: agents, calls_per_s, late_after changed\n")
+    assert cell.writes()[0].body == {"agents": "certificates", "calls_per_s": 50, "late_after": "30s"}
+    assert cli("cell", "set", "agents=token", "--agents", "certificates")[0] == 2
+
+
 def test_what_names_nothing_or_the_same_twice_is_refused_before_it_is_sent(cell, cli):
     for args in ((), ("preemption_delay",), ("=5s",), ("a=1", "a=2"), ("--licence", "matlab"), ("resources=1",)):
         assert cli("cell", "set", *args)[0] == 2, args
