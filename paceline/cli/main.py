@@ -28,6 +28,7 @@ SECTIONS = {
         "cell": "Check cell health.",
         "log": "Follow, verify, bisect and archive the log.",
         "snapshot": "Back up and restore state stores.",
+        "audit": "Verify that who wrote a fact was allowed to.",
         "admin": "Maintenance commands.",
         "debug": "Collect what a maintainer needs to find a bug.",
     },

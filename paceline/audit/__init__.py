@@ -1,0 +1,1 @@
+"""The audit of who was allowed what: a second reading of the log, which shares no rule with the API."""
