@@ -67,13 +67,13 @@ class CellMoments:
         for maker in self._makers.values():
             maker.close()
         for past in self._open.values():
-            past.views.engine.dispose()
+            past.views.close()
 
     def _close_removed(self) -> None:
         """Closes views whose files are removed: only then the disk has their room."""
         with self._lock:
             for path in [path for path in self._open if not path.exists()]:
-                self._open.pop(path).views.engine.dispose()
+                self._open.pop(path).views.close()
 
     def _opened(self, path: Path, ends: Mapping[str, int], cell: int) -> PastCell:
         with self._lock:
@@ -82,7 +82,7 @@ class CellMoments:
                 past = PastCell(Views(tables.open_made(path)), CutLog(self._cells[cell].log, ends))
             self._open[path] = past
             while len(self._open) > OPEN_MAX:
-                self._open.pop(next(iter(self._open))).views.engine.dispose()
+                self._open.pop(next(iter(self._open))).views.close()
             return past
 
 

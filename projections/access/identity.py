@@ -1,7 +1,9 @@
 """The identity of a request, kept in its context: who asks, how that is known, and what they may read."""
 
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Identity:
         return self.reads is not None
 
 
+T = TypeVar("T")
 NOBODY = Identity()
 EVERYTHING = Identity(is_cell=True)
 _present: ContextVar[Identity] = ContextVar("identity", default=EVERYTHING)
@@ -43,3 +46,13 @@ def present() -> Identity:
 def begin(identity: Identity) -> None:
     """Notes who asks, for the rest of the request."""
     _present.set(identity)
+
+
+def looking_as(identity: Identity, look: Callable[[], T]) -> T:
+    """What somebody else than who asks finds, for work that is done for several."""
+
+    def looked() -> T:
+        begin(identity)
+        return look()
+
+    return copy_context().run(looked)

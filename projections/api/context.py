@@ -24,6 +24,7 @@ from events.topics import MACHINES, POOLS
 from paceline.client.cell_models import ServedCell
 from paceline.client.operation_models import ProcessOperations, RoundResult
 from paceline.client.output_ask import OutputAsk
+from projections.access.limits import ByLimits
 from projections.api.acting import signed
 from projections.api.log_loss import Appends
 from projections.api.parameters import known_parameters
@@ -32,7 +33,7 @@ from projections.api.request_limits import ConcurrencyLimit
 from projections.queries import entities, pool_tree
 from projections.queries.host_map import HostMaps
 from projections.queries.job_counts import JobCounts
-from projections.queries.job_list import JobTexts
+from projections.queries.job_list import OF_LIMITED_MAX, JobTexts
 from projections.views.reader import BadPosition, Views, reached, read_positions, write_positions
 from projections.views.rows import AnswerRow
 
@@ -214,6 +215,19 @@ class Secrets(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Caches:
+    """What is kept of answers, for readers who see the same."""
+
+    texts: JobTexts = field(default_factory=JobTexts)
+    host_maps: HostMaps = field(default_factory=HostMaps)
+
+    @classmethod
+    def of_limited(cls) -> "Caches":
+        """Those of readers with the same limits, of whom there may be many kinds."""
+        return cls(JobTexts(OF_LIMITED_MAX))
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """The parts that routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
     pools; `beside`: the contexts of those that this server has too.
@@ -237,8 +251,7 @@ class Context:
     is_past: bool = False
     """Whether it shows a moment that is over."""
     beside: "list[Context]" = field(default_factory=list)
-    texts: JobTexts = field(default_factory=JobTexts)
-    host_maps: HostMaps = field(default_factory=HostMaps)
+    caches: ByLimits[Caches] = field(default_factory=lambda: ByLimits(Caches(), Caches.of_limited))
     counts: JobCounts = field(default_factory=JobCounts)
     waiting: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(READS_MAX, "reads", "wait"))
     following: ConcurrencyLimit = field(
@@ -249,6 +262,16 @@ class Context:
     def cell(self) -> int:
         """The number of the cell."""
         return self.log.cell
+
+    @property
+    def texts(self) -> JobTexts:
+        """The texts of jobs, as who asks sees them."""
+        return self.caches.mine().texts
+
+    @property
+    def host_maps(self) -> HostMaps:
+        """The map of hosts, as who asks sees them."""
+        return self.caches.mine().host_maps
 
     def append(self, event: Event, key: str, before: Sequence[Event] = ()) -> int:
         """Writes a fact, after others of its topic, with who makes the request; returns its offset."""

@@ -15,12 +15,11 @@ from anyio import CapacityLimiter, to_thread
 from events.log.port import Log
 from events.topics import BY_NAME
 from paceline.client.cell_models import Machine, ServedCell
-from projections.api.context import READS_MAX, Context, of_cell
+from projections.access.limits import ByLimits
+from projections.api.context import READS_MAX, Caches, Context, of_cell
 from projections.api.log_loss import LossCheckedLog
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
-from projections.queries.host_map import HostMaps
-from projections.queries.job_list import JobTexts
 from projections.record_json import at as time_text
 from projections.views.reader import Views, chains_of, write_positions
 
@@ -193,6 +192,5 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         plans=None,
         placements=None,
         beside=[],
-        texts=JobTexts(),
-        host_maps=HostMaps(),
+        caches=ByLimits(Caches(), Caches.of_limited),
     )

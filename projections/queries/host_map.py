@@ -7,7 +7,9 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -226,7 +228,8 @@ class HostMaps:
                 age = time.monotonic() - self._made_at
                 if self._took_s > AT_ONCE_S and age < STALE_S:
                     if age > REST * self._took_s and (self._renewal is None or not self._renewal.is_alive()):
-                        self._renewal = threading.Thread(target=self._renew, args=(views,), daemon=True)
+                        renew = partial(copy_context().run, self._renew, views)
+                        self._renewal = threading.Thread(target=renew, daemon=True)
                         self._renewal.start()
                     return self._map
             return self._keep(positions, *_timed(connection))

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from events.codes import Code
 from projections.queries.backoff_reasons import code_of
-from projections.queries.job_filter import INDEX, JobFilter
+from projections.queries.job_filter import INDEXED, JobFilter
 from projections.queries.last_failure import failures_of
 from projections.views.reader import folded, rows_as_text
 from projections.views.reasons import WAITS
@@ -44,13 +44,10 @@ class JobCounts:
             where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
             name, more, first = str(by), "", list[str]()
             if by == "label" and label_key:
-                name, first = "coalesce((SELECT value FROM json_each(jobs.labels) WHERE key = ?), '')", [label_key]
+                name, first = "coalesce((SELECT value FROM json_each(labels) WHERE key = ?), '')", [label_key]
             elif by == "label":
-                name, more = "pair.key", ", json_each(jobs.labels) AS pair"
-            query = (
-                f"SELECT {name}, state, count(*), sum(queued + backoff) FROM jobs INDEXED BY {INDEX}{more}{where} "
-                "GROUP BY 1, 2"
-            )
+                name, more = "pair.key", ", json_each(labels) AS pair"
+            query = f"SELECT {name}, state, count(*), sum(queued + backoff) FROM {INDEXED}{more}{where} GROUP BY 1, 2"
             found = [JobGroup(*row) for row in rows_as_text(connection, query, [*first, *values])]
             self._kept[key] = found
             while len(self._kept) > KEPT_MAX:

@@ -5,11 +5,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-INDEX = "jobs_by_group"
-"""It has all columns that a filter may ask for."""
+from projections.access.limits import limits
+from projections.views.limited_tables import jobs_seen
+
+INDEXED = "main.jobs INDEXED BY jobs_by_group"
+"""The table of all jobs, by an index that has all columns that a filter may ask for. The conditions of a filter leave
+out what a limited reader may not see.
+"""
 
 _LABELLED = (
-    "instr(labels, ?) AND EXISTS (SELECT 1 FROM json_each(jobs.labels) AS each WHERE each.key = ? AND each.value = ?)"
+    "instr(labels, ?) AND EXISTS (SELECT 1 FROM json_each(labels) AS each WHERE each.key = ? AND each.value = ?)"
 )
 
 
@@ -29,12 +34,15 @@ class JobFilter(NamedTuple):
     """Only jobs with tasks that are queued, the longest wait first; otherwise the newest job is."""
 
     def narrows(self) -> bool:
-        """Whether more than the state is asked for."""
-        return bool(self.pool or self.labels or self.owners or self.text or self.since_ms)
+        """Whether more than the state is asked for; those of who may not see all jobs are narrowed by that."""
+        asked = self.pool or self.labels or self.owners or self.text or self.since_ms
+        return bool(asked) or limits() is not None
 
     def conditions(self) -> tuple[list[str], list[Any]]:
         """The conditions, and the values of their marks."""
         found: list[tuple[str, Sequence[Any]]] = []
+        if (of := limits()) is not None:
+            found.append((jobs_seen(of), ()))
         if self.states:
             found.append((f"state IN ({_marks(self.states)})", self.states))
         if self.pool and self.pool != "/":

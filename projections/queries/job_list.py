@@ -12,12 +12,14 @@ from sqlalchemy import Connection
 
 from events.codes import ENDED_JOBS
 from projections.queries.entities import job_rows, jobs_json
-from projections.queries.job_filter import INDEX, JobFilter
+from projections.queries.job_filter import INDEXED, JobFilter
 from projections.queries.pages import RowsPage, first_of
 from projections.views.reader import rows_as_text
 
 KEPT_MAX = 20_000
 """Texts that are kept, each of at most TEXT_MAX bytes."""
+OF_LIMITED_MAX = 2_000
+"""The same for all readers with the same limits."""
 TEXT_MAX = 4096
 PAGE_MAX = 100
 """Jobs of a page that is kept; all such pages together have KEPT_MAX."""
@@ -54,9 +56,10 @@ class ListedJob(NamedTuple):
 
 
 class JobTexts:
-    """The texts of the jobs of a cell. Any thread may ask."""
+    """The texts of the jobs of a cell, at most so many. Any thread may ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = KEPT_MAX) -> None:
+        self._most = most
         self._kept: dict[Key, bytes] = {}
         self._pages: dict[tuple[int, bool, str], RowsPage[ListedJob]] = {}
         self._lock = threading.Lock()
@@ -73,7 +76,7 @@ class JobTexts:
             found: RowsPage[Any] = first_of(rows_as_text(connection, query, values), size, itemgetter(WEIGHT))
             page = RowsPage(self._listed(connection, found.rows), found.more)
             if state and all(map(self._kept.__contains__, found.rows)):
-                self._keep(self._pages, {key: page}, KEPT_MAX // PAGE_MAX)
+                self._keep(self._pages, {key: page}, self._most // PAGE_MAX)
         return page
 
     def _listed(self, connection: Connection, keys: Sequence[Any]) -> list[ListedJob]:
@@ -90,7 +93,7 @@ class JobTexts:
         texts = list(map(orjson.dumps, jobs_json(connection, job_rows(connection, numbers))))
         pairs = zip(keys, texts, strict=True)
         to_keep = {key: text for key, text in pairs if key[STATE] in _ENDED and len(text) <= TEXT_MAX}
-        self._keep(self._kept, to_keep, KEPT_MAX)
+        self._keep(self._kept, to_keep, self._most)
         return texts
 
     def _keep(self, texts: dict[Any, Any], new: dict[Any, Any], most: int) -> None:
@@ -108,16 +111,16 @@ def _keys(wanted: JobFilter, after: Place | None, most: int) -> tuple[str, list[
     if not conditions and not wanted.waiting:  # most often
         behind = "WHERE number < ? " if after is not None else ""
         return f"SELECT {_KEY} FROM jobs {behind}ORDER BY number DESC LIMIT ?", [*(after or ())[1:], most]
-    order, index = "number DESC", ""
+    order, source = "number DESC", "jobs"
     if wanted.waiting:
         order = "waits_ms, number"
     elif wanted.narrows():
-        index = f" INDEXED BY {INDEX}"
+        source = INDEXED
     if after is not None:
         conditions.append("(waits_ms, number) > (?, ?)" if wanted.waiting else "number < ?")
         values += after if wanted.waiting else after[1:]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    numbers = f"SELECT number FROM jobs{index}{where} ORDER BY {order} LIMIT ?"
+    numbers = f"SELECT number FROM {source}{where} ORDER BY {order} LIMIT ?"
     return f"SELECT {_KEY} FROM jobs WHERE number IN ({numbers}) ORDER BY {order}", [*values, most]
 
 

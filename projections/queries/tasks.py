@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Table, select
 from events.codes import LIVE_TASKS, Code, Outcome, RunCause, TaskState, UpdateStep
 from events.columns import I32, I64, ints
 from paceline.client.models import Task
+from projections.access.limits import limits
 from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import Page, rows_of
@@ -25,6 +26,7 @@ from projections.views.waiting import Standing
 
 TASK_PLACES = {name: place for place, name in enumerate(TASK_COLUMNS)}
 """Where each column of tasks stands."""
+_JOBS_IN = "SELECT base, slots FROM jobs WHERE base >= 0 AND base < ? AND base + slots > ?"
 _SHOWN = ("state", "run", "host", "outcome", "step", "why")
 """Outcomes of runs whose processes ended by themselves."""
 
@@ -79,6 +81,8 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     for number in blocks_of_host(connection, host, first // BLOCK, live=True):
         block = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))
         on_host = (block[TASK_PLACES["host"]] == host.number) & np.isin(block[0], LIVE_TASKS)
+        if limits() is not None:
+            on_host &= _of_seen_jobs(connection, number)
         for place in np.flatnonzero(on_host).tolist():
             if number * BLOCK + place >= first:
                 slots.append(number * BLOCK + place)
@@ -94,6 +98,15 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
         items += [{"job_id": job.job_id, **task} for task in _tasks_json(connection, job, some)]
         place = end
     return Page(items, slots[size] if len(slots) > size else None)
+
+
+def _of_seen_jobs(connection: Connection, number: int) -> Any:
+    """A flag for each slot of a block: whether it is one of a job that who asks may see."""
+    flags = np.zeros(BLOCK, dtype=np.bool_)
+    for base, slots in rows_as_text(connection, _JOBS_IN, ((number + 1) * BLOCK, number * BLOCK)):
+        start = base - number * BLOCK
+        flags[max(0, start) : max(0, start + slots)] = True
+    return flags
 
 
 def _host_numbers(connection: Connection, host_id: str) -> list[int]:

@@ -1,8 +1,9 @@
 """The app under /ui: pages, the files they load, what their forms do, and the stream that keeps them fresh."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from events.codes import Code
 from events.log.port import LogError
+from projections.access.identity import looking_as, present
 from projections.api.as_of import in_the_making
 from projections.api.context import Context, client_of
 from projections.api.moments import Asker, Making, Moments
@@ -220,18 +222,18 @@ class Ui:
         for page, route in self._watched:
             match, params = route.matches(scope)
             if match == Match.FULL and not page.for_writing and not query.get("at"):
-                return lambda: self._parts(page, params["path_params"], query)
+                return partial(looking_as, present(), partial(self._parts, page, params["path_params"], query))
         raise Problem(404, "NO_SUCH_PAGE", f"{text[:200]!r} is no page that changes")
 
-    def _parts(self, page: Page, path: Mapping[str, str], query: QueryParams) -> Iterator[tuple[str, str]]:
+    def _parts(self, page: Page, path: Mapping[str, str], query: QueryParams) -> list[tuple[str, str]]:
         then = self._now()
         with opened(then.contexts, path, query, then.now_ms) as scene:
             shared = self.frame.shared(page.section, "", query.get("cell"))
-            yield from rendering.parts(page.template, shared | {"here": lambda *_, **__: ""} | page.load(scene))
+            return list(rendering.parts(page.template, shared | {"here": lambda *_, **__: ""} | page.load(scene)))
 
     def _standing(self) -> list[dict[str, int]]:
         def of(context: Any) -> dict[str, int]:
-            with context.views.read() as connection:
+            with context.views.read_all() as connection:
                 return folded(connection)
 
         return [of(context) for context in self.contexts.values()]

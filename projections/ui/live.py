@@ -23,6 +23,7 @@ from anyio import CapacityLimiter, to_thread
 from sqlalchemy.exc import OperationalError
 
 from events.log.port import LogError
+from projections.access.limits import Limits, limits
 from projections.api.problems import Problem
 from projections.views.reader import ViewsAway
 
@@ -83,6 +84,8 @@ class Watch:
 
     name: str
     load: Load
+    limits: Limits | None = None
+    """Those of its readers: with others the page shows something else."""
     readers: set["Reader"] = field(default_factory=set)
     parts: Mapping[str, Part] = field(default_factory=dict)
     loaded_at: float = float("-inf")
@@ -107,7 +110,7 @@ class Hub:
         self._state: Any = None
         self.looked_at = 0.0
         """When the views could be read last."""
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[tuple[Limits | None, str], Watch] = {}
         self._version = 0
         self._task: asyncio.Task[None] | None = None
         self._thread = CapacityLimiter(1)
@@ -116,20 +119,22 @@ class Hub:
 
     @contextmanager
     def reader(self, loads: Mapping[str, Load], packed: bool, client: str = "") -> Iterator["Reader"]:
-        """Somebody at an address who looks at pages, by name, until it is left. Raises a problem where there are too
+        """Who asks, at an address, looks at pages, by name, until it is left. Raises a problem where there are too
         many.
         """
+        mine = limits()
+        keys = {(mine, name) for name in loads}
         if len(loads) > OF_STREAM_MAX:
             raise Problem(400, "BAD_REQUEST", f"a stream watches {OF_STREAM_MAX} pages at most")
-        if len(self._watches.keys() | loads.keys()) > WATCHES_MAX:
+        if len(self._watches.keys() | keys) > WATCHES_MAX:
             raise Problem(
                 503, "TOO_MANY_PAGES", f"{WATCHES_MAX} pages are watched already", headers={"Retry-After": "5"}
             )
-        of_client = {name for name, watch in self._watches.items() if client in watch.clients()}
-        if len(of_client | loads.keys()) > OF_CLIENT_MAX:
+        of_client = {key for key, watch in self._watches.items() if client in watch.clients()}
+        if len(of_client | keys) > OF_CLIENT_MAX:
             detail = f"{OF_CLIENT_MAX} pages are watched from this address, no more are allowed"
             raise Problem(429, "TOO_MANY_PAGES", detail, headers={"Retry-After": "5"})
-        watches = [self._watches.setdefault(name, Watch(name, load)) for name, load in loads.items()]
+        watches = [self._watches.setdefault((mine, name), Watch(name, load, mine)) for name, load in loads.items()]
         reader = Reader(self, watches, packed, client)
         for watch in watches:
             watch.readers.add(reader)
@@ -142,7 +147,7 @@ class Hub:
             for watch in watches:
                 watch.readers.discard(reader)
                 if not watch.readers:
-                    self._watches.pop(watch.name, None)
+                    self._watches.pop((watch.limits, watch.name), None)
 
     async def _run(self) -> None:
         """Loads what is due until nobody looks at anything."""

@@ -7,7 +7,7 @@ topic of facts, when a round of the topic's owner that covers it is: then the fa
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from events.topics import BY_NAME
+from projections.access.limits import limits
 from projections.lateness import OWNERS
 from projections.views import tables
+from projections.views.limited_reads import LimitedReads
 
 # Each answer asks these, as text: making statements of them would take as long as the rest of a page. That of all is in
 # one row: each step of SQLite waits for Python's lock.
@@ -41,6 +43,7 @@ class Views:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._limited = LimitedReads(engine)
         self.version = 0
         self.reached: Mapping[str, int] | None = None
         """Per topic the last offset that is reached; None: this process doesn't know."""
@@ -49,11 +52,21 @@ class Views:
         writes at once.
         """
 
+    def read(self) -> AbstractContextManager[Connection]:
+        """A connection whose selects all see the same state, and of it what who asks may see."""
+        of = limits()
+        return self.read_all() if of is None else self._limited.read(of)
+
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A connection whose selects all see the same state."""
+    def read_all(self) -> Iterator[Connection]:
+        """The same of all there is, whoever asks: for what isn't told them."""
         with self.engine.connect() as connection, connection.begin():
             yield connection
+
+    def close(self) -> None:
+        """Closes the connections that are kept."""
+        self._limited.close()
+        self.engine.dispose()
 
     def changed(self, reached: Mapping[str, int]) -> None:
         """The projector calls this after each transaction; `reached`: see there."""
@@ -84,11 +97,17 @@ class AttachedViews(Views):
         self._file, engine = self._attach()
         super().__init__(engine)
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """Implements `Views.read`. What is being read of a file that is replaced goes on to its end."""
+        if limits() is not None:
+            self._follow()
+        return super().read()
+
+    @contextmanager
+    def read_all(self) -> Iterator[Connection]:
+        """Implements `Views.read_all`."""
         self._follow()
-        with super().read() as connection:
+        with self.engine.connect() as connection, connection.begin():
             yield connection
 
     def _follow(self) -> None:
@@ -96,8 +115,10 @@ class AttachedViews(Views):
             return
         with self._lock:
             if _identity(self._path) != self._file:  # no other thread has been here meanwhile
-                old = self.engine
+                old, limited = self.engine, self._limited
                 self._file, self.engine = self._attach()
+                self._limited = LimitedReads(self.engine)
+                limited.close()
                 old.dispose()
 
     def _attach(self) -> tuple[tuple[int, int], Engine]:

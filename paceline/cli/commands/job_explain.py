@@ -100,7 +100,7 @@ def _as_it_was(settings: "Settings", job_id: str, at: str) -> "Explanation":
             with views.read() as connection:
                 row = entities.job_row(connection, job_id)
                 body = entities.explanation(connection, row) if row else None
-            views.engine.dispose()
+            views.close()
     except Problem as problem:
         raise PacelineError(f"{problem.detail}. ({problem.code})") from problem
     finally:

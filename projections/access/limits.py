@@ -1,0 +1,109 @@
+"""The limits of a reader: of which pools, or of which one job, things may be seen; all else is as if it weren't there.
+
+A limited reader reads the views through connections that hide the rest (`views/limited_tables.py`). Here is what else
+that needs: caches by limits, and the names that stand where one may not be seen.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from sqlalchemy import Connection, text
+
+from events.access import covers
+from events.pool_paths import ROOT
+from projections.access.identity import present
+
+OTHER_POOL = "another pool"
+OTHER_JOB = "a job of another pool"
+KEPT_MAX = 32
+"""The limits for which caches are kept."""
+
+T = TypeVar("T")
+
+
+class Limits(NamedTuple):
+    """The topmost pools that somebody may read; where a job is named, that one alone."""
+
+    pools: tuple[str, ...] = ()
+    job_id: str = ""
+
+    def has_pool(self, path: str) -> bool:
+        """Whether a pool may be seen."""
+        return any(covers(pool, path) for pool in self.pools)
+
+
+def limits() -> Limits | None:
+    """The limits of who asks; None: there are none."""
+    identity = present()
+    if identity.reads is None and not identity.reads_job:
+        return None
+    return Limits((), identity.reads_job) if identity.reads_job else Limits(identity.reads or ())
+
+
+class ByLimits(Generic[T]):
+    """One of something, such as a cache, for readers without limits, and one for each of the last other limits."""
+
+    def __init__(self, whole: T, make: Callable[[], T]) -> None:
+        self._make = make
+        self._whole = whole
+        self._others: OrderedDict[Limits, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def mine(self) -> T:
+        """That of who asks."""
+        key = limits()
+        if key is None:
+            return self._whole
+        with self._lock:
+            if key not in self._others:
+                self._others[key] = self._make()
+            self._others.move_to_end(key)
+            while len(self._others) > KEPT_MAX:
+                self._others.popitem(last=False)
+            return self._others[key]
+
+
+_IS_KNOWN = text("SELECT 1 FROM jobs WHERE job_id = :job_id")
+_POOL_OF = text("SELECT pool FROM jobs WHERE job_id = :job_id")
+
+
+class Names:
+    """The names of jobs and pools as one reader sees them. `connection`: one of that reader."""
+
+    def __init__(self, connection: Connection, of: Limits) -> None:
+        self._connection = connection
+        self._limits = of
+        self._jobs: dict[str, bool] = {}
+
+    def forget(self) -> None:
+        """Another state of the views is read from now on."""
+        self._jobs.clear()
+
+    def has_job(self, job_id: str) -> bool:
+        """Whether a job may be seen."""
+        if job_id not in self._jobs:
+            found = self._connection.execute(_IS_KNOWN, {"job_id": job_id})
+            self._jobs[job_id] = found.first() is not None
+        return self._jobs[job_id]
+
+    def job(self, job_id: str) -> str:
+        """A job as it is named."""
+        return job_id if not job_id or self.has_job(job_id) else OTHER_JOB
+
+    def pool(self, path: str) -> str:
+        """A pool as it is named; the root is known to all, and so is that of a job to its runs."""
+        if path in ("", ROOT) or self._limits.has_pool(path):
+            return path
+        if self._limits.job_id and self._connection.execute(_POOL_OF, {"job_id": self._limits.job_id}).scalar() == path:
+            return path
+        return OTHER_POOL
+
+    @staticmethod
+    def counts(of: Mapping[str, int], say: Callable[[str], str]) -> dict[str, int]:
+        """Counts by name; those whose names become one are added."""
+        found: dict[str, int] = {}
+        for name, count in of.items():
+            found[say(name)] = found.get(say(name), 0) + count
+        return found
