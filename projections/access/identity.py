@@ -49,7 +49,7 @@ def begin(identity: Identity) -> None:
 
 
 def looking_as(identity: Identity, look: Callable[[], T]) -> T:
-    """What somebody else than who asks finds, for work that is done for several."""
+    """Looks as somebody else than who asks, in work that is done for several."""
 
     def looked() -> T:
         begin(identity)

@@ -84,8 +84,8 @@ class Names:
     def has_job(self, job_id: str) -> bool:
         """Whether a job may be seen."""
         if job_id not in self._jobs:
-            found = self._connection.execute(_IS_KNOWN, {"job_id": job_id})
-            self._jobs[job_id] = found.first() is not None
+            row = self._connection.execute(_IS_KNOWN, {"job_id": job_id}).first()
+            self._jobs[job_id] = row is not None
         return self._jobs[job_id]
 
     def job(self, job_id: str) -> str:
@@ -103,7 +103,7 @@ class Names:
     @staticmethod
     def counts(of: Mapping[str, int], say: Callable[[str], str]) -> dict[str, int]:
         """Counts by name; those whose names become one are added."""
-        found: dict[str, int] = {}
+        sums: dict[str, int] = {}
         for name, count in of.items():
-            found[say(name)] = found.get(say(name), 0) + count
-        return found
+            sums[say(name)] = sums.get(say(name), 0) + count
+        return sums

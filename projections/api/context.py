@@ -216,7 +216,7 @@ class Secrets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What is kept of answers, for readers who see the same."""
+    """The parts of answers that are kept, for readers who see the same."""
 
     texts: JobTexts = field(default_factory=JobTexts)
     host_maps: HostMaps = field(default_factory=HostMaps)

@@ -35,8 +35,8 @@ class JobFilter(NamedTuple):
 
     def narrows(self) -> bool:
         """Whether more than the state is asked for; those of who may not see all jobs are narrowed by that."""
-        asked = self.pool or self.labels or self.owners or self.text or self.since_ms
-        return bool(asked) or limits() is not None
+        fields = self.pool or self.labels or self.owners or self.text or self.since_ms
+        return bool(fields) or limits() is not None
 
     def conditions(self) -> tuple[list[str], list[Any]]:
         """The conditions, and the values of their marks."""

@@ -119,7 +119,7 @@ class Hub:
 
     @contextmanager
     def reader(self, loads: Mapping[str, Load], packed: bool, client: str = "") -> Iterator["Reader"]:
-        """Who asks, at an address, looks at pages, by name, until it is left. Raises a problem where there are too
+        """A reader at an address looks at pages, by name, until it is left. Raises a problem where there are too
         many.
         """
         mine = limits()

@@ -55,18 +55,18 @@ class LimitedReads:
         """Closes what is kept, and from now on what is given back."""
         with self._lock:
             self._closed = True
-            kept = [each for some in self._idle.values() for each in some]
+            idle = [each for some in self._idle.values() for each in some]
             self._idle.clear()
-        for each in kept:
+        for each in idle:
             each.connection.close()
 
     def _take(self, limits: Limits) -> "_Limited | None":
         with self._lock:
             some = self._idle.get(limits)
-            found = some.pop() if some else None
+            limited = some.pop() if some else None
             if some == []:
                 del self._idle[limits]
-            return found
+            return limited
 
     def _keep(self, limits: Limits, limited: "_Limited") -> None:
         with self._lock:
@@ -131,7 +131,7 @@ class _OwnHosts:
         return self._found
 
     def _find(self) -> tuple[Counter[int], dict[int, Counter[str]]]:
-        runs, held = Counter[int](), dict[int, Counter[str]]()
+        runs, amounts_of = Counter[int](), dict[int, Counter[str]]()
         blocks: dict[int, I32] = {}
         for base, slots, need, needs in self._raw.execute(_LIVE_JOBS).fetchall():
             of_version = {int(version): each for version, each in _needs.decode(needs).items()}
@@ -145,11 +145,11 @@ class _OwnHosts:
                 pairs = Counter(zip(live[_HOST].tolist(), live[_VERSION].tolist(), strict=True))
                 for (host, version), count in pairs.items():
                     runs[host] += count
-                    amounts = held.setdefault(host, Counter())
+                    amounts = amounts_of.setdefault(host, Counter())
                     for name, amount in of_version.get(version, newest).items():
                         amounts[name] += amount * count
-        return runs, held
+        return runs, amounts_of
 
     def _block(self, number: int) -> I32:
-        found = self._raw.execute(_LIVE_BLOCK, (number,)).fetchone()
-        return unpack(found[0], len(TASK_COLUMNS)) if found else np.zeros((len(TASK_COLUMNS), 0), dtype=np.int32)
+        row = self._raw.execute(_LIVE_BLOCK, (number,)).fetchone()
+        return unpack(row[0], len(TASK_COLUMNS)) if row else np.zeros((len(TASK_COLUMNS), 0), dtype=np.int32)

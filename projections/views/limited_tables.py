@@ -71,10 +71,10 @@ def _pool_name(column: str) -> Condition:
     """A pool as it is named."""
 
     def name(limits: Limits) -> str:
-        known = f"{column} IN ('', {_quoted(ROOT)}) OR {_in_pools(limits, column)}"
+        is_known = f"{column} IN ('', {_quoted(ROOT)}) OR {_in_pools(limits, column)}"
         if limits.job_id:
-            known += f" OR {column} = (SELECT pool FROM main.jobs WHERE job_id = {_quoted(limits.job_id)})"
-        return f"CASE WHEN {known} THEN {column} ELSE {_quoted(OTHER_POOL)} END"
+            is_known += f" OR {column} = (SELECT pool FROM main.jobs WHERE job_id = {_quoted(limits.job_id)})"
+        return f"CASE WHEN {is_known} THEN {column} ELSE {_quoted(OTHER_POOL)} END"
 
     return name
 
