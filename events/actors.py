@@ -15,9 +15,9 @@ from events.records.parts import Actor
 from events.topics import POOLS
 
 ENVIRONMENT, SYSTEM_USER, HEADER, SESSION, API = "environment", "system-user", "header", "session", "api"
-TOKEN, CERTIFICATE, RUN = "token", "certificate", "run"
-VERIFIED: frozenset[str] = frozenset()
-"""The ways in which a name is known for sure: none yet."""
+TOKEN, OIDC, CERTIFICATE, RUN = "token", "oidc", "certificate", "run"
+VERIFIED = frozenset((TOKEN, OIDC, CERTIFICATE, RUN))
+"""The ways in which a server knows a name for sure."""
 SUBJECT_MAX = 128
 SIZES_MAX = 4096
 CREDENTIAL_SHOWN = 16

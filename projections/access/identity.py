@@ -24,6 +24,11 @@ class Identity:
     """The one job that it may read: that of its run."""
 
     @property
+    def is_nobody(self) -> bool:
+        """Whether it showed nothing that proves who asks."""
+        return not (self.is_cell or self.subject or self.run)
+
+    @property
     def is_limited(self) -> bool:
         """Whether there may be things that it can't see."""
         return self.reads is not None

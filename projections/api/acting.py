@@ -1,7 +1,8 @@
 """The actor of a request, put into each fact that it writes.
 
-A client says its name in the header Paceline-Actor (UTF-8, percent-encoded where it isn't ASCII), and in
-Paceline-Actor-How how it knows it. Anybody with the token can say any name: nothing is decided by it.
+Who proves a name is named by that. Others say one in the header Paceline-Actor (UTF-8, percent-encoded where it isn't
+ASCII), and in Paceline-Actor-How how they know it. Anybody with the token of the cell can say any name: nothing is
+decided by it. The header Paceline-Reason, written like names, says why somebody does something.
 """
 
 from contextvars import ContextVar
@@ -17,32 +18,47 @@ from events.records.base import Event
 from events.records.parts import Actor
 from events.unsafe_text import INVISIBLE
 from paceline.client.acting import HOW_HEADER, NAME_HEADER
+from projections.access.identity import Identity
 from projections.api.problems import Problem
 
 E = TypeVar("E", bound=Event)
 HOWS = (HEADER, ENVIRONMENT, SYSTEM_USER)
 """The ways to know a name that a client may claim."""
 ADDRESS_MAX = 64
+REASON_HEADER = "Paceline-Reason"
+REASON_MAX = 1000
 _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 """The actor of the request that is answered. A thread that works for a request has a copy of its context."""
 
 
-def begin(scope: Scope, headers: Headers, in_session: bool) -> None:
+def begin(scope: Scope, headers: Headers, who: Identity, in_session: bool) -> None:
     """Notes who makes a request, `in_session`: by a form of a page. Raises a problem where it says a bad name."""
     client = scope.get("client")
     address = str(client[0])[:ADDRESS_MAX] if client else ""
+    text = headers.get(REASON_HEADER)
+    reason = "" if text is None else _words(REASON_HEADER, text, REASON_MAX)
+    if not who.is_nobody and not who.is_cell:
+        _actor.set(Actor(who.subject, who.how, address, credential=who.credential, reason=reason))
+        return
     if in_session:
-        _actor.set(Actor("", SESSION, address))
+        _actor.set(Actor("", SESSION, address, reason=reason))
         return
     text = headers.get(NAME_HEADER)
     if text is None:
-        _actor.set(Actor("", API, address))
+        _actor.set(Actor("", API, address, reason=reason))
         return
     how = headers.get(HOW_HEADER, HEADER)
     if how not in HOWS:
         fault = f"{how[:40]!r} is no way to know a name: {', '.join(HOWS)} are"
         raise Problem(422, "INVALID_REQUEST", f"{HOW_HEADER}: {fault}", [(f"/header/{HOW_HEADER}", fault)])
-    _actor.set(Actor(_subject(text), how, address))
+    _actor.set(Actor(_words(NAME_HEADER, text, SUBJECT_MAX), how, address, reason=reason))
+
+
+def allowed_by(binding: int | None, read_to: int | None) -> None:
+    """Notes what allows the facts that are written from now on, see the record `Actor`."""
+    actor = _actor.get()
+    if actor is not None and (actor.binding, actor.read_to) != (binding, read_to):
+        _actor.set(msgspec.structs.replace(actor, binding=binding, read_to=read_to))
 
 
 def present() -> Actor | None:
@@ -58,13 +74,13 @@ def signed(event: E) -> E:
     return msgspec.structs.replace(event, actor=actor)
 
 
-def _subject(text: str) -> str:
-    """The name in a header. Raises a problem."""
+def _words(header: str, text: str, most: int) -> str:
+    """The text in a header. Raises a problem."""
     try:
-        name = unquote(text, errors="strict").strip() if text.isascii() else ""
+        words = unquote(text, errors="strict").strip() if text.isascii() else ""
     except UnicodeDecodeError:
-        name = ""
-    if not name or len(name) > SUBJECT_MAX or not name.isprintable() or INVISIBLE.search(name):
-        fault = f"must be 1 to {SUBJECT_MAX} visible characters, percent-encoded (of UTF-8) beyond ASCII"
-        raise Problem(422, "INVALID_REQUEST", f"{NAME_HEADER} {fault}", [(f"/header/{NAME_HEADER}", fault)])
-    return name
+        words = ""
+    if not words or len(words) > most or not words.isprintable() or INVISIBLE.search(words):
+        fault = f"must be 1 to {most} visible characters, percent-encoded (of UTF-8) beyond ASCII"
+        raise Problem(422, "INVALID_REQUEST", f"{header} {fault}", [(f"/header/{header}", fault)])
+    return words

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from fastapi import APIRouter, Depends, FastAPI
 
@@ -9,6 +10,8 @@ from events.bounds import ALARM_UNREAD_MS
 from events.log.port import Log
 from paceline.client.cell_models import ServedCell
 from paceline.client.proof import Proving
+from projections.access.authentication import Authentication
+from projections.access.grants import Granted, Grants
 from projections.api import (
     causes,
     drains,
@@ -61,6 +64,14 @@ from projections.views.reader import Views
 STREAMS_MAX = 64
 
 
+class Guarded(NamedTuple):
+    """What guards an app: the token of the cell, the address, and what tells who makes a request."""
+
+    token: str
+    listen: str
+    authentication: Authentication
+
+
 def create_app(
     views: Views,
     log: Log,
@@ -92,7 +103,8 @@ def create_app(
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
-    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
+    grants = Grants(views, lambda connection: Granted())
+    context = Context(views, log, facts, grants, cell_info, task_log, streams_max, list(others), operations, replays)
     context = replace(
         context,
         plans=plans,
@@ -102,16 +114,17 @@ def create_app(
         secrets=secrets,
         host_usage=host_usage,
     )
-    app = app_over(context, {"token": token, "listen": listen}, gateway)
+    app = app_over(context, Guarded(token, listen, Authentication(token, grants)), gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
 
 
-def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | None = None) -> FastAPI:
-    """The app over a context, of the present or of a moment; `guards`: what `Guards` gets."""
+def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None) -> FastAPI:
+    """The app over a context, of the present or of a moment."""
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.guards = guards
+    app.state.authentication = guards.authentication
     app.include_router(system.probes(), responses=PROBLEMS)
     app.include_router(problem_pages.routes(), dependencies=[Depends(known_parameters)])
     for part in (
@@ -154,7 +167,7 @@ def add_past(
 ) -> None:
     """Lets an app answer requests with `?at=` by the app that `app_of` makes over contexts of that moment."""
     app.state.moments = Moments(contexts, source)
-    guards = app.state.guards
-    app.add_middleware(AsOf, moments=app.state.moments, app_of=app_of, token=guards["token"])
-    app.add_middleware(Guards, **guards)
-    app.add_middleware(Proving, token=guards["token"])
+    guards: Guarded = app.state.guards
+    app.add_middleware(AsOf, moments=app.state.moments, app_of=app_of)
+    app.add_middleware(Guards, authentication=guards.authentication, listen=guards.listen)
+    app.add_middleware(Proving, token=guards.token)

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from events.codes import Code
 from projections.api import all_cells, job_batches, job_plans
-from projections.api.app import add_past, app_over
+from projections.api.app import Guarded, add_past, app_over
 from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
 from projections.api.moments import MomentSource
@@ -41,7 +41,7 @@ def create_cells_app(apps: Mapping[int, FastAPI], moments: MomentSource | None =
         with_log = {cell, *(facts.cell for facts in context.others)}
         context.others.extend(other.facts for number, other in contexts.items() if number not in with_log)
         context.beside.extend(other for number, other in contexts.items() if number != cell)
-    guards = next(iter(apps.values())).state.guards
+    guards: Guarded = next(iter(apps.values())).state.guards
     app = _app_over(apps, contexts, guards)
 
     def past(then: Mapping[int, Context]) -> FastAPI:
@@ -53,9 +53,10 @@ def create_cells_app(apps: Mapping[int, FastAPI], moments: MomentSource | None =
     return app
 
 
-def _app_over(apps: Mapping[int, FastAPI], contexts: Mapping[int, Context], guards: Mapping[str, str]) -> FastAPI:
+def _app_over(apps: Mapping[int, FastAPI], contexts: Mapping[int, Context], guards: Guarded) -> FastAPI:
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
     app.state.guards = guards
+    app.state.authentication = guards.authentication
     router = Router(apps, contexts)
     checks = [Depends(known_parameters)]
     for part in (

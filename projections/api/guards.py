@@ -1,6 +1,7 @@
-"""Guards of requests: the token for writes, names of the host and origins against other people's web pages, JSON only.
+"""Guards of requests: who makes them, names of the host and origins against other people's web pages, JSON only.
 
-The routes of agents under /v1/agents check their token themselves, the pages under /ui/ their session.
+What somebody may is checked by the routes (`projections/access/rules.py`). The routes of agents under /v1/agents check
+their token themselves, the pages under /ui/ their session.
 """
 
 import ipaddress
@@ -15,7 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from events.bounds import SPEC_BYTES_MAX
 from events.codes import Code
-from paceline.client.bearer import SCHEME, shown, shows, unfit
+from projections.access import identity
+from projections.access.authentication import Authentication, needed
+from projections.access.identity import Identity
 from projections.api import acting
 from projections.api.problems import Problem
 
@@ -31,15 +34,17 @@ FOLLOWED = frozenset(("/v1/events", "/ui/stream"))
 PLANS = "/v1/pool-plans"
 """Asked for by POST, and writes nothing."""
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
+IDENTITY = "paceline.identity"
+"""The key of an ASGI scope under which the identity of a request stands, once it is known."""
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
 class Guards:
     """Guards an app that listens on `listen`, host:port; on all addresses (0.0.0.0, ::) any of them may be named."""
 
-    def __init__(self, app: ASGIApp, token: str, listen: str) -> None:
+    def __init__(self, app: ASGIApp, authentication: Authentication, listen: str) -> None:
         self._app = app
-        self._token = token
+        self._authentication = authentication
         self._host = _name(listen)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,38 +54,43 @@ class Guards:
             return
         try:
             headers = Headers(scope=scope)
-            self._check(scope["method"], scope["path"], headers)
+            who = await self._identified(scope, headers)
+            self._check(scope["method"], scope["path"], headers, who)
+            scope = {**scope, IDENTITY: who}
             if scope["method"] == "HEAD" and scope["path"] not in FOLLOWED and not STREAMED.fullmatch(scope["path"]):
-                scope = {**scope, "method": "GET"}  # the server leaves the body out
+                scope["method"] = "GET"  # the server leaves the body out
+            identity.begin(who)
             if scope["method"] not in READS:
-                acting.begin(scope, headers, in_session=scope["path"].startswith(PAGES))
+                acting.begin(scope, headers, who, in_session=scope["path"].startswith(PAGES))
             await self._app(scope, _bounded(receive, _bytes_max(scope["path"])), send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
 
-    def _check(self, method: str, path: str, headers: Headers) -> None:
+    async def _identified(self, scope: Scope, headers: Headers) -> Identity:
+        """Who makes a request to a name of this cell; to any other one only who proves something. Raises a problem."""
         host = headers.get("host", "")
-        given = headers.get("authorization")
-        knows_token = shows(given, self._token)
-        if not knows_token and not self._may_be_named(_name(host)):
+        may_be_named = self._may_be_named(_name(host))
+        who: Identity | None = scope.get(IDENTITY)  # of the server of several cells that hands on the request
+        try:
+            who = who or await self._authentication.identify(scope, headers)
+        except Problem:
+            if may_be_named:
+                raise
+        if who is None or (who.is_nobody and not may_be_named):
             raise Problem(
                 421, "HOST_NOT_ALLOWED", f"this cell is not known as {host[:100]!r}; ask for it by its address"
             )
+        return who
+
+    def _check(self, method: str, path: str, headers: Headers, who: Identity) -> None:
         origin = headers.get("origin")
-        if origin is not None and _netloc(origin) != host:
+        if origin is not None and _netloc(origin) != headers.get("host", ""):
             raise Problem(403, "ORIGIN_NOT_ALLOWED", f"pages of {origin[:100]!r} may not use this cell")
         enters_a_run = STREAMED.fullmatch(path) is not None
         if (method in READS and not enters_a_run) or path.startswith(PAGES):
             return
-        if not knows_token and path != PLANS:
-            raise Problem(
-                401,
-                "TOKEN_NEEDED",
-                f"{_fault(given)}: the token of a cell is in the file token of its data folder; commands without "
-                "--server find it there (--data FOLDER), with --server they need --token TOKEN; HTTP takes the header "
-                "Authorization: Bearer TOKEN",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+        if who.is_nobody and path != PLANS and not self._authentication.lets_in_anybody:
+            raise needed(headers.get("authorization"))
         if enters_a_run:
             return
         length = headers.get("content-length", "0" if "transfer-encoding" not in headers else "1")
@@ -96,15 +106,6 @@ class Guards:
         if name in LOOPBACK or name == self._host:
             return True
         return self._host in ("0.0.0.0", "::") and _is_address(name)
-
-
-def _fault(header: str | None) -> str:
-    """The fault of the header Authorization of who doesn't know the token."""
-    if not header or header.lower().strip() == SCHEME:
-        return "writes need a token, none was given"
-    token = shown(header).encode("latin-1").decode("utf-8", "replace")  # as who typed it sees it
-    why = unfit(token) if token else "the word Bearer must stand before it"
-    return f"the token is wrong ({why})" if why else "the token is wrong"
 
 
 def _bytes_max(path: str) -> int:

@@ -51,7 +51,10 @@ def add_ui(app: FastAPI, contexts: Contexts, token: str | None) -> None:
     """Serves the pages under /ui/ of an app over those cells; / leads there. `token` signs in; None: nothing can be
     changed.
     """
-    ui = Ui(contexts, token, app.state.moments)
+    sessions = Sessions(token) if token else None
+    ui = Ui(contexts, sessions, app.state.moments)
+    if sessions is not None:
+        app.state.authentication.provers.append(sessions)
     app.router.routes[0:0] = [Mount("/ui", ui.bounded()), Route("/", _lead)]
 
 
@@ -70,10 +73,10 @@ async def _lead(_: Request) -> Response:
 class Ui:
     """The pages over some cells."""
 
-    def __init__(self, contexts: Contexts, token: str | None, moments: Moments) -> None:
+    def __init__(self, contexts: Contexts, sessions: Sessions | None, moments: Moments) -> None:
         self.contexts = contexts
         self._moments = moments
-        self.frame = Frame(contexts, Sessions(token) if token else None)
+        self.frame = Frame(contexts, sessions)
         self._hub = Hub(self._standing)
         self._streams = ConcurrencyLimit(STREAMS_MAX, "streams", "are open", STREAMS_OF_CLIENT_MAX)
         self._pages = [(page, Route(page.path, self._shows(page), methods=["GET"])) for page in PAGES]

@@ -11,10 +11,14 @@ from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Scope
 
+from events.actors import SESSION
 from events.codes import Code
+from projections.access.identity import Identity
 from projections.api.problems import Problem
 
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
@@ -76,6 +80,12 @@ class Sessions:
             self._ended = {nonce: until for nonce, until in self._ended.items() if until > now}
             self._ended[session.nonce] = now + SESSION_S
         response.delete_cookie(self._cookie, path="/ui", httponly=True, samesite="strict")
+
+    async def prove(self, scope: Scope, headers: Headers) -> Identity | None:
+        """Implements `Prover`: who signed in with the token of the cell may do all that it lets do."""
+        if not scope["path"].startswith("/ui/") or "cookie" not in headers or self.of(Request(scope)) is None:
+            return None
+        return Identity(how=SESSION, is_cell=True)
 
     async def form(self, request: Request) -> Form:
         """The fields of a form that a signed-in page has sent. Raises a problem where there is no session, or the form

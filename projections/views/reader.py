@@ -45,6 +45,8 @@ class Views:
         self.engine = engine
         self._limited = LimitedReads(engine)
         self.version = 0
+        self.access_version = 0
+        """Grows with each batch that changes who may what, where the projector is in this process."""
         self.reached: Mapping[str, int] | None = None
         """Per topic the last offset that is reached; None: this process doesn't know."""
         self.awaited = 0

@@ -330,8 +330,9 @@ def test_writes_need_the_token_and_json(api):
     ):
         refused = api.client.post("/v1/jobs", json=SPEC, headers={"Authorization": wrong})
         assert told in api.problem(refused, 401, "TOKEN_NEEDED")["detail"]
-        planned = api.client.post("/v1/pool-plans", json={"pools": []}, headers={"Authorization": wrong})
-        assert planned.status_code != 401, "a plan writes nothing"
+    for header, refuses in (("", False), ("Basic x", False), ("Bearer x", True)):
+        planned = api.client.post("/v1/pool-plans", json={"pools": []}, headers={"Authorization": header})
+        assert (planned.status_code == 401) == refuses, "a plan writes nothing, and a wrong token is wrong everywhere"
     assert refused.headers["www-authenticate"] == "Bearer"
     assert api.cell.log.bounds("paceline.jobs")[1] == 0
 

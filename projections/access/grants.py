@@ -1,0 +1,123 @@
+"""What a cell grants to whom, as its views have it: bindings, tokens, lockdowns and settings, kept in memory.
+
+No request asks the views for it as long as nothing of it has changed.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.access import Binding, covers, readable
+from projections.access.identity import Identity
+from projections.views.reader import Views
+
+OPEN, ROLES = "open", "roles"
+"""The setting `access`: whether reading needs no role."""
+LOOK_S = 0.25
+"""Views that another process keeps don't say when they change: they are looked at so often at most."""
+ACTORS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A token that was made for somebody."""
+
+    token_id: str
+    subject: str
+    groups: frozenset[str]
+    until_ms: int = 0
+    is_revoked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lockdown:
+    """A pool in which nothing is to be changed, / for the cell: since when, why, and who wants it so."""
+
+    pool: str
+    since_ms: int
+    reason: str
+    actor: str
+
+
+@dataclass(frozen=True)
+class Granted:
+    """All that is granted at one state of the views. `read_to`: the offset in paceline.pools that they have read to;
+    `tokens`: by the SHA-256 of each.
+    """
+
+    read_to: int = -1
+    bindings: Sequence[Binding] = ()
+    tokens: Mapping[bytes, IssuedToken] = field(default_factory=dict)
+    lockdowns: Sequence[Lockdown] = ()
+    access: str = OPEN
+    calls_per_s: int = 0
+    streams_per_actor: int = 0
+    _of_actors: dict[tuple[str, frozenset[str]], tuple[Binding, ...]] = field(default_factory=dict)
+
+    def bindings_of(self, subject: str, groups: frozenset[str]) -> tuple[Binding, ...]:
+        """The bindings of an actor, whether they hold now or not."""
+        key = subject, groups
+        found = self._of_actors.get(key)
+        if found is None:
+            found = tuple(each for each in self.bindings if each.is_of(subject, groups))
+            if len(self._of_actors) >= ACTORS_MAX:
+                self._of_actors.clear()
+            self._of_actors[key] = found
+        return found
+
+    def reads_of(self, subject: str, groups: frozenset[str]) -> tuple[str, ...] | None:
+        """The topmost pools that an actor may read; None: all of the cell."""
+        return None if self.access == OPEN else readable(self.bindings_of(subject, groups), now_ms())
+
+    def lockdown_of(self, pool: str) -> Lockdown | None:
+        """The lockdown that a pool is under."""
+        return next((each for each in self.lockdowns if covers(each.pool, pool)), None)
+
+
+Load = Callable[[Connection], Granted]
+
+
+class Grants:
+    """What is granted in a cell now. Thread-safe."""
+
+    def __init__(self, views: Views, load: Load) -> None:
+        self._views = views
+        self._load = load
+        self._held: Granted | None = None
+        self._version = -1
+        self._look_at = 0.0
+
+    def now(self) -> Granted:
+        """What is granted; asks the views where that has changed."""
+        held = self._held
+        if held is not None and not self._is_stale():
+            return held
+        version = self._views.access_version
+        self._look_at = time.monotonic() + LOOK_S
+        with self._views.read() as connection:
+            held = self._load(connection)
+        self._held, self._version = held, version
+        return held
+
+    async def fresh(self) -> Granted:
+        """The same, without holding up others."""
+        held = self._held
+        return await run_in_threadpool(self.now) if held is None or self._is_stale() else held
+
+    def _is_stale(self) -> bool:
+        if self._views.reached is None:
+            return time.monotonic() >= self._look_at
+        return self._views.access_version != self._version
+
+
+def now_ms() -> int:
+    """The time of this server."""
+    return time.time_ns() // 1_000_000
+
+
+def anonymous(granted: Granted) -> Identity:
+    """Who shows nothing."""
+    return Identity(reads=granted.reads_of("", frozenset()))
