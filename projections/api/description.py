@@ -60,8 +60,8 @@ _OF_OUTPUT = ("Log-Offset", "Log-Next-Offset", "Log-Ended", "Log-End", "Log-Othe
 _OF_PROBLEMS = {401: ("WWW-Authenticate",), 405: ("Allow",), 429: ("Retry-After",), 503: ("Retry-After",)}
 _ALWAYS = (403, 421, 422, 500)
 """Problems of each request: of its origin, its host, its parameters, and faults of ours."""
-_OF_READS = (*_ALWAYS, 400, 404, 409, 410, 429, 503)
-_OF_WRITES = (*_ALWAYS, 400, 401, 404, 405, 409, 413, 415, 429, 503)
+_OF_READS = (*_ALWAYS, 400, 401, 404, 409, 410, 429, 503)
+_OF_WRITES = (*_ALWAYS, 400, 401, 404, 405, 409, 413, 415, 423, 429, 503)
 _SUCCESS = {"200": "Done.", "201": "Made.", "202": "Written, and not decided yet.", "204": "Taken."}
 _PROBLEM_REF = "#/components/schemas/Problem"
 
@@ -161,9 +161,7 @@ def _problems_of(method: str, path: str) -> list[int]:
     """The statuses of the problems that an operation may answer with."""
     if not path.startswith("/v1/") and path != "/readyz":
         return sorted((*_ALWAYS, 404) if "{" in path else _ALWAYS)
-    statuses = set(_OF_READS if method == "get" else _OF_WRITES) - {401}
-    if needs_token(method, path):
-        statuses.add(401)
+    statuses = set(_OF_READS if method == "get" else _OF_WRITES)
     if path.startswith("/v1/pools/") and method != "get":
         statuses.add(412)
     if (method, path) == ("put", "/v1/pools/{path}"):
