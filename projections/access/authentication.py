@@ -1,4 +1,4 @@
-"""Who makes a request: the token of the cell, tokens that were made for somebody, and what else proves a name."""
+"""Authentication of requests: by the token of the cell, by tokens made for somebody, by what else proves a name."""
 
 import hmac
 from dataclasses import replace
@@ -16,7 +16,7 @@ from projections.access.wrong_tokens import WrongTokens
 from projections.api.problems import Problem
 
 PREFIX = "pct_"
-"""How issued tokens begin: `pct_<token id>_<43 random characters>`."""
+"""The beginning of issued tokens: `pct_<token id>_<43 random characters>`."""
 HINT = (
     "the token of a cell is in the file token of its data folder; commands without --server find it there (--data "
     "FOLDER), with --server they need --token TOKEN; HTTP takes the header Authorization: Bearer TOKEN"
@@ -27,8 +27,9 @@ class Prover(Protocol):
     """Knows one kind of proof of who makes a request."""
 
     async def prove(self, scope: Scope, headers: Headers) -> Identity | None:
-        """Who makes a request, without what they may read; None: there is no proof of its kind. Raises a problem for a
-        wrong one. It is asked with each request without the token of the cell: one without its kind must cost nothing.
+        """The identity of a request, without the pools that it may read; None: there is no proof of its kind. Raises a
+        problem for a wrong one. It is asked with each request without the token of the cell: one without its kind must
+        cost nothing.
         """
         ...
 
@@ -50,35 +51,35 @@ class Authentication:
         return bool(self.grants.now().bindings_of("", frozenset()))
 
     async def identify(self, scope: Scope, headers: Headers) -> Identity:
-        """Who makes a request, and what they may read. Raises a problem for a wrong proof."""
+        """The identity of a request, with the pools that it may read. Raises a problem for a wrong proof."""
         header = headers.get("authorization")
         token = shown(header) if header else ""
         if token and self._token and hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
             return EVERYTHING
         granted = await self.grants.fresh()
-        found = self._issued(token, granted) if token.startswith(PREFIX) else None
-        for prover in self.provers if found is None else ():
-            found = await prover.prove(scope, headers)
-            if found is not None:
+        identity = self._issued(token, granted) if token.startswith(PREFIX) else None
+        for prover in self.provers if identity is None else ():
+            identity = await prover.prove(scope, headers)
+            if identity is not None:
                 break
-        if found is None and token:
+        if identity is None and token:
             await self._wrong.delay(scope)
             raise needed(header)
-        who = found or Identity()
+        who = identity or Identity()
         if who.is_cell or who.run is not None:
             return who
         return replace(who, reads=granted.reads_of(who.subject, who.groups))
 
     def _issued(self, token: str, granted: Granted) -> Identity | None:
-        """Who shows an issued token. Raises a problem where it proves nothing any more."""
-        held = granted.tokens.get(sha256(token.encode("utf-8", "replace")).digest())
-        if held is None:
+        """The identity that an issued token proves; None: there is no such token. Raises a problem for an ended one."""
+        issued = granted.tokens.get(sha256(token.encode("utf-8", "replace")).digest())
+        if issued is None:
             return None
-        if held.is_revoked:
-            raise _ended("TOKEN_REVOKED", f"token {held.token_id} was revoked", held)
-        if held.until_ms and now_ms() >= held.until_ms:
-            raise _ended("TOKEN_EXPIRED", f"token {held.token_id} has expired", held)
-        return Identity(held.subject, held.groups, TOKEN, held.token_id)
+        if issued.is_revoked:
+            raise _ended("TOKEN_REVOKED", f"token {issued.token_id} was revoked", issued)
+        if issued.until_ms and now_ms() >= issued.until_ms:
+            raise _ended("TOKEN_EXPIRED", f"token {issued.token_id} has expired", issued)
+        return Identity(issued.subject, issued.groups, TOKEN, issued.token_id)
 
 
 def needed(header: str | None) -> Problem:

@@ -1,4 +1,4 @@
-"""What a cell grants to whom, as its views have it: bindings, tokens, lockdowns and settings, kept in memory.
+"""The grants of a cell, as its views have them: bindings, tokens, lockdowns and settings, kept in memory.
 
 No request asks the views for it as long as nothing of it has changed.
 """
@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.access import Binding, covers, readable
-from projections.access.identity import Identity
 from projections.views.reader import Views
 
 OPEN, ROLES = "open", "roles"
@@ -60,13 +59,13 @@ class Granted:
     def bindings_of(self, subject: str, groups: frozenset[str]) -> tuple[Binding, ...]:
         """The bindings of an actor, whether they hold now or not."""
         key = subject, groups
-        found = self._of_actors.get(key)
-        if found is None:
-            found = tuple(each for each in self.bindings if each.is_of(subject, groups))
+        bindings = self._of_actors.get(key)
+        if bindings is None:
+            bindings = tuple(each for each in self.bindings if each.is_of(subject, groups))
             if len(self._of_actors) >= ACTORS_MAX:
                 self._of_actors.clear()
-            self._of_actors[key] = found
-        return found
+            self._of_actors[key] = bindings
+        return bindings
 
     def reads_of(self, subject: str, groups: frozenset[str]) -> tuple[str, ...] | None:
         """The topmost pools that an actor may read; None: all of the cell."""
@@ -81,7 +80,7 @@ Load = Callable[[Connection], Granted]
 
 
 class Grants:
-    """What is granted in a cell now. Thread-safe."""
+    """The present grants of a cell. Thread-safe."""
 
     def __init__(self, views: Views, load: Load) -> None:
         self._views = views
@@ -91,21 +90,21 @@ class Grants:
         self._look_at = 0.0
 
     def now(self) -> Granted:
-        """What is granted; asks the views where that has changed."""
-        held = self._held
-        if held is not None and not self._is_stale():
-            return held
+        """The grants; asks the views where they have changed."""
+        granted = self._held
+        if granted is not None and not self._is_stale():
+            return granted
         version = self._views.access_version
         self._look_at = time.monotonic() + LOOK_S
         with self._views.read() as connection:
-            held = self._load(connection)
-        self._held, self._version = held, version
-        return held
+            granted = self._load(connection)
+        self._held, self._version = granted, version
+        return granted
 
     async def fresh(self) -> Granted:
         """The same, without holding up others."""
-        held = self._held
-        return await run_in_threadpool(self.now) if held is None or self._is_stale() else held
+        granted = self._held
+        return await run_in_threadpool(self.now) if granted is None or self._is_stale() else granted
 
     def _is_stale(self) -> bool:
         if self._views.reached is None:
@@ -116,8 +115,3 @@ class Grants:
 def now_ms() -> int:
     """The time of this server."""
     return time.time_ns() // 1_000_000
-
-
-def anonymous(granted: Granted) -> Identity:
-    """Who shows nothing."""
-    return Identity(reads=granted.reads_of("", frozenset()))

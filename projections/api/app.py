@@ -65,7 +65,7 @@ STREAMS_MAX = 64
 
 
 class Guarded(NamedTuple):
-    """What guards an app: the token of the cell, the address, and what tells who makes a request."""
+    """Parts that guard an app: the token of the cell, its address, and the authentication of requests."""
 
     token: str
     listen: str

@@ -67,7 +67,7 @@ class Guards:
             await problem.response()(scope, receive, send)
 
     async def _identified(self, scope: Scope, headers: Headers) -> Identity:
-        """Who makes a request to a name of this cell; to any other one only who proves something. Raises a problem."""
+        """The identity of a request to a name of this cell; by another name only with a proof. Raises a problem."""
         host = headers.get("host", "")
         may_be_named = self._may_be_named(_name(host))
         who: Identity | None = scope.get(IDENTITY)  # of the server of several cells that hands on the request
