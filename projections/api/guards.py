@@ -69,7 +69,7 @@ class Guards:
     async def _identified(self, scope: Scope, headers: Headers) -> Identity:
         """The identity of a request to a name of this cell; by another name only with a proof. Raises a problem."""
         host = headers.get("host", "")
-        may_be_named = self._may_be_named(_name(host))
+        may_be_named = scope.get("scheme") == "https" or self._may_be_named(_name(host))  # TLS has verified the name
         who: Identity | None = scope.get(IDENTITY)  # of the server of several cells that hands on the request
         try:
             who = who or await self._authentication.identify(scope, headers)
