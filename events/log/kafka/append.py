@@ -48,7 +48,7 @@ class Appender:
             if failed is not None:
                 self._drop()
                 if failed.code() in DENIED:
-                    raise self._link.denied(failed, list(confirmed))
+                    raise self._link.denied(failed, "Write", confirmed)
                 raise AppendUnknown(f"An append to Kafka at {self._link.bootstrap} failed: {failed.str()}.")
         finally:
             self._appending.release()
@@ -113,7 +113,7 @@ class Appender:
         for name in sorted(topics):
             topic = metadata.get(name)
             if topic is not None and topic.error is not None and topic.error.code() in DENIED:
-                raise self._link.denied(topic.error, [name])
+                raise self._link.denied(topic.error, "Write", [name])
             partition = topic.partitions.get(self._cell) if topic is not None else None
             if partition is None:
                 raise self._link.no_topic(self._cell, [name])

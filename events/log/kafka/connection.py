@@ -25,6 +25,9 @@ Options = Mapping[str, str | int | bool]
 """Settings of librdkafka by name."""
 Client = TypeVar("Client")
 
+READERS = "paceline.readers"
+"""The group that readers name, and look up without joining it."""
+
 COMMON: dict[str, Any] = {
     "log_level": 0,  # what matters comes through `error_cb`
     "reconnect.backoff.ms": 50,
@@ -45,7 +48,7 @@ PRODUCER: dict[str, Any] = {
     "message.timeout.ms": 30_000,
 }
 CONSUMER: dict[str, Any] = {
-    "group.id": "paceline.readers",  # the client wants one; nothing is committed and no group is joined
+    "group.id": READERS,  # the client wants one; nothing is committed and no group is joined
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
@@ -243,12 +246,14 @@ class Link:
             if not self._leaderless:
                 self._on_trouble(f"Kafka at {self.bootstrap} answers for all topics again.")
 
-    def error(self, error: KafkaError, cell: int, topics: Sequence[str]) -> LogError:
-        """The error for a caller who asked about topics of a cell, from a client's error."""
+    def error(self, error: KafkaError, cell: int, topics: Sequence[str], right: str) -> LogError:
+        """The error for a caller who asked about topics of a cell, from a client's error; `right`: what that takes."""
         if error.code() in NO_TOPIC:
             return self.no_topic(cell, topics)
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return self.denied(error, "Describe", [f"group {READERS}"])
         if error.code() in DENIED:
-            return self.denied(error, topics)
+            return self.denied(error, right, topics)
         if error.code() in PASSING or error.retriable():
             return self.unavailable(error, topics)
         return LogFault(f"Kafka at {self.bootstrap} refuses: {error.str()}.")
@@ -268,13 +273,12 @@ class Link:
             "it; if it is new, run `paceline log topics --create`."
         )
 
-    def denied(self, error: KafkaError, what: Sequence[str] = ()) -> LogFault:
-        """The error for something that the user may not do."""
+    def denied(self, error: KafkaError, right: str, on: Iterable[str]) -> LogFault:
+        """The error for something that the user may not do: the operation of Kafka that it lacks, and on what."""
         user = self._extra.get("sasl.username") or "of the Kafka options"
-        names = f" ({', '.join(what)})" if what else ""
         return LogFault(
-            f"Kafka at {self.bootstrap} doesn't allow it{names}: {error.str().rstrip('.')}. Give user {user} the "
-            "right, with `kafka-acls.sh`."
+            f"Kafka at {self.bootstrap} doesn't allow it: {error.str().rstrip('.')}. Give user {user} {right} on "
+            f"{', '.join(on)}, with `kafka-acls.sh`; `paceline log acls` prints what each process needs."
         )
 
     def failure(self) -> LogFault | LogUnavailable:

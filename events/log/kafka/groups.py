@@ -29,7 +29,7 @@ class Group:
 
 def groups(bootstrap: str, is_wanted: Callable[[str], bool], extra: Options | None = None) -> dict[str, Group]:
     """The groups whose names are wanted, by name. Raises `LogUnavailable`, `LogFault`."""
-    with asked(bootstrap, extra) as admin:
+    with asked(bootstrap, extra, on="the groups `paceline.*`") as admin:
         listed = admin.list_consumer_groups(request_timeout=ASK_SECONDS).result()
         names = sorted(each.group_id for each in listed.valid if is_wanted(each.group_id))
         described = admin.describe_consumer_groups(names, request_timeout=ASK_SECONDS) if names else {}

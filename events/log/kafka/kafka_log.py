@@ -97,7 +97,7 @@ class KafkaLog:
             for each in futures.values():  # the client looks its futures up in this very dict
                 each.result()
         except KafkaException as error:
-            raise self.link.error(error.args[0], self.cell, [topic]) from error
+            raise self.link.error(error.args[0], self.cell, [topic], "Delete") from error
 
     def wait(self, timeout: float) -> None:
         """Implements `Log.wait`; what came is remembered for each thread that waits. Kafka can't tell without being

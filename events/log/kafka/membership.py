@@ -168,7 +168,9 @@ class Membership:
 
     def _take(self, error: KafkaError) -> None:
         if error.code() in DENIED:
-            raise self._link.denied(error, [f"group {self._group}", *self._topics])
+            if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise self._link.denied(error, "Read", [f"group {self._group}"])
+            raise self._link.denied(error, "Read", self._topics)
         if error.code() != KafkaError._FATAL:
             return
         in_a_row = monotonic() - self._fenced_at < 2 * self._session_ms / 1000

@@ -75,7 +75,7 @@ class Offsets:
             client.poll(0)  # serves its error callback
             self.link.look()
             if not self.is_transient(error, topics):
-                raise self.link.error(error, self.cell, topics)
+                raise self.link.error(error, self.cell, topics, "Read")
             left_s = (min(patience, ASK_SECONDS) if self.link.away else patience) - (time.monotonic() - began)
             if left_s <= 0:
                 self._client = self.link.client(Consumer, CONSUMER)  # see `events.log.kafka.connection`

@@ -123,7 +123,7 @@ class KafkaReader:
                 topic = message.topic()
                 topics = [topic] if topic else list(self._starts)
                 if not self._offsets.is_transient(error, topics):
-                    raise self._offsets.link.error(error, self._offsets.cell, topics)
+                    raise self._offsets.link.error(error, self._offsets.cell, topics, "Read")
         if jumped:
             self.assign(self._next)
         if out:

@@ -30,7 +30,7 @@ def create(bootstrap: str, partitions: int, replication: int = 1, extra: Options
     ask `check`. Raises `LogUnavailable`, `LogFault` where the broker refuses.
     """
     names = []
-    with asked(bootstrap, extra) as admin:
+    with asked(bootstrap, extra, "Create") as admin:
         new_topics = [NewTopic(topic.name, partitions, replication, config=settings(replication)) for topic in EVERY]
         for name, future in admin.create_topics(new_topics, request_timeout=ASK_SECONDS).items():
             try:
@@ -47,7 +47,7 @@ def add_cells(bootstrap: str, partitions: int, extra: Options | None = None) -> 
     """Adds partitions to the topics that have fewer, a cell each; returns the names of those topics. Raises
     `LogUnavailable`, `LogFault`.
     """
-    with asked(bootstrap, extra) as admin:
+    with asked(bootstrap, extra, "Alter") as admin:
         topics_there = admin.list_topics(timeout=ASK_SECONDS).topics
         fewer = [topic.name for topic in EVERY if 0 < len(_partitions(topics_there, topic.name)) < partitions]
         if fewer:
@@ -83,7 +83,7 @@ def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list
     than asked for are other cells' and no difference, where all topics have them: a cell that some topic lacks has no
     owner. Raises `LogUnavailable`, `LogFault`.
     """
-    with asked(bootstrap, extra) as admin:
+    with asked(bootstrap, extra, "DescribeConfigs") as admin:
         topics_there = admin.list_topics(timeout=ASK_SECONDS).topics
         there = [topic.name for topic in EVERY if topic.name in topics_there]
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in there]
@@ -94,6 +94,7 @@ def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list
             f"Kafka at {bootstrap} shows none of the topics to this user. Make them with `paceline log topics "
             "--create`, or give the user the right to describe them, with `kafka-acls.sh`."
         ]
+    unseen = ", or this user may not describe it" if "security.protocol" in (extra or {}) else ""
     counts = {name: len(topics_there[name].partitions) for name in there}
     widest = max(there, key=counts.__getitem__, default="")
     expected, why = partitions, ""
@@ -102,7 +103,7 @@ def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list
     out = []
     for topic in EVERY:
         if topic.name not in topics_there:
-            out.append(f"Topic {topic.name} is missing. Make it with `paceline log topics --create`.")
+            out.append(f"Topic {topic.name} is missing{unseen}. Make it with `paceline log topics --create`.")
             continue
         if counts[topic.name] < expected:
             out.append(
@@ -145,8 +146,12 @@ def _wait_for_leaders(admin: AdminClient, bootstrap: str, names: Collection[str]
 
 
 @contextmanager
-def asked(bootstrap: str, extra: Options | None) -> Iterator[AdminClient]:
-    """A client to ask, once the broker is known to answer; its failures become the log's errors."""
+def asked(
+    bootstrap: str, extra: Options | None, right: str = "Describe", on: str = "the topics `paceline.*`"
+) -> Iterator[AdminClient]:
+    """A client to ask, once the broker is known to answer; its failures become the log's errors. `right`: what asking
+    takes, and `on` what.
+    """
     link = Link(bootstrap, lambda _: None, extra)
     admin = link.client(AdminClient, {})
     last = monotonic() + REACH_SECONDS
@@ -165,5 +170,5 @@ def asked(bootstrap: str, extra: Options | None) -> Iterator[AdminClient]:
         if cause.code() in AWAY:
             raise link.failure() from error
         if cause.code() in DENIED:
-            raise link.denied(cause) from error
+            raise link.denied(cause, right, [on]) from error
         raise LogFault(f"Kafka at {bootstrap} refuses: {cause.str()}.") from error

@@ -21,6 +21,7 @@ from paceline.cli.commands.common import (
     with_client,
     zone_option,
 )
+from paceline.cli.commands.log_acls import acls
 from paceline.cli.commands.log_archive import archive
 from paceline.cli.commands.log_history import bisect, export, import_
 from paceline.cli.commands.log_verify import verify
@@ -43,7 +44,7 @@ def log() -> None:
     """Follow, explain, verify, bisect and archive the log."""
 
 
-for command in (verify, why, archive, export, import_, bisect):
+for command in (verify, why, archive, export, import_, bisect, acls):
     log.add_command(command)
 
 

@@ -4,11 +4,13 @@ The user of the tests, and who comes without a name, may do everything; `guest` 
 """
 
 import subprocess
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -46,6 +48,11 @@ def certify(folder: Path) -> Certificate:
     )
     both.write_text(key.read_text() + certificate.read_text())
     return Certificate(certificate, both)
+
+
+def acl(user: str, kind: ResourceType, name: str, pattern: ResourcePatternType, right: AclOperation) -> AclBinding:
+    """Allows a user an operation on things of a name."""
+    return AclBinding(kind, name, pattern, f"User:{user}", "*", right, AclPermissionType.ALLOW)
 
 
 class Security:
@@ -89,25 +96,43 @@ class Security:
 
     def guest(self, address: str, *rights: AclOperation) -> dict[str, str]:
         """Options of a user with these rights on Paceline's topics and no others; `address` needs no password."""
-        admin = AdminClient({"bootstrap.servers": address})
         name = "-".join(("guest", *(each.name for each in rights)))
-        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        done = admin.alter_user_scram_credentials([UserScramCredentialUpsertion(name, scram, PASSWORD.encode())])
-        bindings = [
-            AclBinding(
-                ResourceType.TOPIC,
-                "paceline.",
-                ResourcePatternType.PREFIXED,
-                f"User:{name}",
-                "*",
-                right,
-                AclPermissionType.ALLOW,
-            )
-            for right in rights
-        ]
-        for each in (*done.values(), *(admin.create_acls(bindings).values() if bindings else ())):
-            each.result()
+        self.users(address, [name])
+        topics = ResourceType.TOPIC, "paceline.", ResourcePatternType.PREFIXED
+        self.allow(address, [acl(name, *topics, right) for right in rights])
         return self.scram(user=name)
+
+    def users(self, address: str, names: Iterable[str]) -> None:
+        """Makes users that may do nothing, at an address that needs no password."""
+        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        made = [UserScramCredentialUpsertion(name, scram, PASSWORD.encode()) for name in names]
+        admin = AdminClient({"bootstrap.servers": address})  # its questions end with it
+        for each in admin.alter_user_scram_credentials(made).values():
+            each.result()
+
+    def allow(self, address: str, acls: Sequence[AclBinding]) -> None:
+        """Adds ACLs, and returns when the broker goes by them."""
+        admin = AdminClient({"bootstrap.servers": address})
+        for each in admin.create_acls([*acls]).values() if acls else ():
+            each.result()
+
+    def forbid(self, address: str, acls: Sequence[AclBinding]) -> None:
+        """Removes ACLs that `allow` has added."""
+        admin = AdminClient({"bootstrap.servers": address})
+        filters = [
+            AclBindingFilter(
+                each.restype,
+                each.name,
+                each.resource_pattern_type,
+                each.principal,
+                each.host,
+                each.operation,
+                each.permission_type,
+            )
+            for each in acls
+        ]
+        for removed in admin.delete_acls(filters).values():
+            removed.result()
 
     def tls(self) -> dict[str, str]:
         """Options of a client at `tls_address`."""

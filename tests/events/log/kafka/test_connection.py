@@ -115,7 +115,10 @@ def test_a_user_without_rights_is_told_which(guarded: Broker, security: Security
         assert any(what in each for each in said), what
     for each in said:
         assert each.startswith(f"Kafka at {address} doesn't allow it")
-        assert each.endswith("Give user guest-DESCRIBE-READ the right, with `kafka-acls.sh`.")
+        assert "Give user guest-DESCRIBE-READ " in each
+    assert any(f"Write on {JOBS}, with `kafka-acls.sh`" in each for each in said)
+    assert any("Read on group refused, with" in each for each in said)
+    assert any("Describe on group paceline.readers, with" in each for each in said)
 
 
 def test_a_user_who_may_see_nothing_is_told_that_it_may_be_so(guarded: Broker, security: Security) -> None:
