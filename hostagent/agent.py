@@ -9,6 +9,7 @@ and `hostagent.agent_state`), so it may be killed at any moment.
 import asyncio
 import logging
 import random
+import ssl
 import threading
 import time
 import zlib
@@ -75,6 +76,7 @@ from hostagent.slack import Asked, SlackMeter
 from hostagent.usage import SAMPLE_S, UsageMeter
 from paceline.client.lines import Lines
 from paceline.client.proven_transport import AsyncProvenTransport
+from paceline.client.tls import why_tls
 
 POLL_S = 0.05
 """So often the agent looks what became of its runs, where nobody tells it."""
@@ -105,7 +107,7 @@ class AgentSettings:
     another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
     `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's; `isolation`:
     one of `hostagent.levels.CHOICES`; `umask`: that of tasks; `retention`: the runs that are kept for their output;
-    `health`: commands that check the host.
+    `health`: commands that check the host; `tls`: how gateways are verified, None: by the CAs of the machine.
     """
 
     urls: tuple[str, ...]
@@ -126,6 +128,7 @@ class AgentSettings:
     containers: ContainerSettings = field(default_factory=ContainerSettings)
     sizes: tuple[str, ...] = ()
     health: tuple[HealthCommand, ...] = ()
+    tls: ssl.SSLContext | None = None
 
 
 class SessionLost(Exception):
@@ -216,7 +219,7 @@ class Agent:
         client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {self.settings.token}"},
             timeout=httpx2.Timeout(3 * PING_S, connect=CONNECT_S),
-            transport=AsyncProvenTransport(self.settings.token),
+            transport=AsyncProvenTransport(self.settings.token, tls=self.settings.tls),
             trust_env=False,
         )
         self._say(self._users.described())
@@ -309,7 +312,8 @@ class Agent:
             try:
                 await self._session()
             except (httpx2.HTTPError, SessionLost, msgspec.DecodeError) as error:
-                self._note(f"no contact to the cell: {self._gateway()}: {str(error) or type(error).__name__}")
+                why = why_tls(error) or str(error) or type(error).__name__
+                self._note(f"no contact to the cell: {self._gateway()}: {why}")
             except OSError as error:  # its folder: a full disk, mostly
                 self._note(f"{self.settings.folder} can't be used: {error.strerror or error}. Waits until it can be.")
                 self._checks.refused(f"{self.settings.folder} can't be used: {error.strerror or error}")

@@ -4,7 +4,7 @@ A peer has so long for the head of a request, for its body, between requests, an
 the descriptors of the process are for connections. When they are all open, or one address has half of them, a new one
 takes the place of the one that has waited longest without asking anything; where all are being answered it is refused.
 Answers that their readers leave unread are bounded in all: past that the connection that has left one unread longest is
-cut.
+cut. With TLS all this holds from the first byte of the handshake on, which is part of the first head.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ClassVar, Literal
 
 import uvicorn
@@ -25,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from events.bounds import SPEC_BYTES_MAX
 from hostagent.listen_address import BACKLOG
 from hostagent.open_files import raised
+from hostagent.tls import ServerContext
 
 HEAD_S = 10.0
 """From the first byte of a request, or from the connection on, to the end of its head."""
@@ -34,6 +35,8 @@ IDLE_S = 20
 """Between an answer and the next request on the same connection."""
 UNREAD_S = 30.0
 """So long a reader may take nothing of an answer that is over 64 KiB ahead of it."""
+WRITE_BYTES = 64 * 1024
+"""The bound above which the reader of an encrypted connection counts as behind, as of a plain one."""
 HEAD_BYTES_MAX = 64 * 1024
 REQUEST_BYTES_MAX = SPEC_BYTES_MAX + 1024 * 1024
 """The bound of a whole request as it comes, with its head, the sizes of its chunks and trailers; the routes bound
@@ -46,6 +49,9 @@ STREAMED = re.compile(r"/v1/(agents/[^/]+/execs/[^/]+/(up|down)|(execs|jobs/[^/]
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """The bound of unread bytes of all connections together."""
 CONNECTIONS_MAX = 32_768
+CERTIFICATE = "paceline.certificate"
+"""The certificate of the peer in the scope of a request, in DER; missing where it showed none."""
+log = logging.getLogger("paceline.tls")
 
 OPEN = Gauge("paceline_http_connections", "Connections that are open.")
 ENDED = Count("paceline_http_connections_ended_total", "Connections that were refused or cut, by reason.", ("reason",))
@@ -134,6 +140,12 @@ class Connection(HttpToolsProtocol):
     """One connection: its time-outs, and how much it may send."""
 
     limits: ClassVar[Connections]
+    tls: ClassVar[ServerContext | None] = None
+    _handshake: asyncio.Task[None] | None = None
+    """While it is encrypted."""
+    _early = b""
+    """Bytes of the peer that came before the handshake was begun, or when it had just ended."""
+    _certificate: bytes | None = None
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _part: Literal["head", "body", ""] = ""
@@ -150,14 +162,51 @@ class Connection(HttpToolsProtocol):
         self.address = self.client[0] if self.client else ""
         if not self.limits.enter(self):
             ENDED.labels("full").inc()
-            transport.write(_FULL)
+            if self.tls is None:
+                transport.write(_FULL)
             transport.close()
             return
         self._part = "head"
         self._time()
+        if self.tls is not None:
+            self._handshake = self.loop.create_task(self._encrypt(transport, self.tls))
+
+    async def _encrypt(self, plain: asyncio.Transport, tls: ServerContext) -> None:
+        """Takes the handshake of a new connection, for which it has as long as for its first head."""
+        tls.coming.append(self)
+        transport = None
+        with suppress(OSError):
+            transport = await self.loop.start_tls(
+                plain, self, tls, server_side=True, ssl_handshake_timeout=HEAD_S, ssl_shutdown_timeout=LINGER_S
+            )
+        self._handshake = None
+        if self.parser is None:  # lost in between
+            return
+        secured = None if transport is None else transport.get_extra_info("ssl_object")
+        if transport is None or secured is None:
+            self.connection_lost(ConnectionResetError())
+            return
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=WRITE_BYTES)
+        self._certificate = secured.getpeercert(binary_form=True)
+        if early := self.take_early():
+            self.data_received(early)
+
+    def take_early(self) -> bytes:
+        """Implements `Encrypted`."""
+        early, self._early = self._early, b""
+        return early
+
+    def not_encrypted(self, why: str) -> None:
+        """Implements `Encrypted`. The peer hears of it too, and has the rest of its time to hang up."""
+        ENDED.labels("tls").inc()
+        log.warning("%s was refused: %s", self.address, why)
 
     def data_received(self, data: bytes) -> None:
         """Implements `asyncio.Protocol`."""
+        if self._handshake is not None:
+            self._early += data
+            return
         if self.transport.is_closing() or self._is_dropping:
             return
         self._part = self._part or "head"
@@ -187,6 +236,8 @@ class Connection(HttpToolsProtocol):
         """A request begins, maybe right behind the end of another in the same packet."""
         self._part = "head"
         super().on_message_begin()
+        if self._certificate is not None:
+            self.scope[CERTIFICATE] = self._certificate  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         """The head of a request is there."""
@@ -279,15 +330,16 @@ class Connection(HttpToolsProtocol):
 
 class Server(uvicorn.Server):
     """Uvicorn with these limits, without its handlers of signals, which would take the place of ours. `grace_s`: so
-    long requests may go on when it ends.
+    long requests may go on when it ends; `tls`: the context of connections, None: they are plain.
     """
 
-    def __init__(self, app: ASGIApp, grace_s: int, connections_max: int = 0) -> None:
+    def __init__(self, app: ASGIApp, grace_s: int, connections_max: int = 0, tls: ServerContext | None = None) -> None:
         most = connections_max or max(16, min(CONNECTIONS_MAX, raised() // 2))
 
         class Limited(Connection):
             limits = Connections(most, max(8, most // 2))
 
+        Limited.tls = tls
         super().__init__(
             uvicorn.Config(
                 app,

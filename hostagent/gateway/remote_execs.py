@@ -1,6 +1,7 @@
 """Commands inside runs for an API server in another process than the gateways: passed on to the one of the host."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -20,9 +21,9 @@ class RemoteExecs:
     gateways of several cells. For use on one event loop.
     """
 
-    def __init__(self, addresses: Sequence[str], token: str) -> None:
+    def __init__(self, addresses: Sequence[str], token: str, tls: ssl.SSLContext | None = None) -> None:
         self._addresses = [each if "://" in each else f"http://{each}" for each in addresses]
-        self._token = token
+        self._token, self._tls = token, tls
         self._client: httpx2.AsyncClient | None = None
         self._at: dict[str, str] = {}
         """The gateway of each command."""
@@ -88,7 +89,7 @@ class RemoteExecs:
             self._client = httpx2.AsyncClient(
                 headers={"Authorization": f"Bearer {self._token}"},
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
-                transport=AsyncProvenTransport(self._token),
+                transport=AsyncProvenTransport(self._token, tls=self._tls),
                 trust_env=False,
             )
         return self._client

@@ -1,6 +1,7 @@
 """Output and use of runs for an API server in another process: asked of the gateways, which pass it on to the host."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -26,9 +27,11 @@ class RemoteHosts:
     `cell`: the cell whose runs are asked for, where gateways of several cells are named. For use on one event loop.
     """
 
-    def __init__(self, addresses: Sequence[str], token: str, cell: int | None = None) -> None:
+    def __init__(
+        self, addresses: Sequence[str], token: str, cell: int | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._addresses = [each if "://" in each else f"http://{each}" for each in addresses]
-        self._token = token
+        self._token, self._tls = token, tls
         self._cell = cell
         self._client: httpx2.AsyncClient | None = None
 
@@ -70,7 +73,7 @@ class RemoteHosts:
         """An answer, or the status and the sentence of a refusal."""
         if self._client is None:
             headers = {"Authorization": f"Bearer {self._token}"}
-            transport = AsyncProvenTransport(self._token, connections_max=None)
+            transport = AsyncProvenTransport(self._token, connections_max=None, tls=self._tls)
             timeout = httpx2.Timeout(LOG_S + WAIT_MAX_MS / 1000 + CONNECT_S, connect=CONNECT_S)
             self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False)
         try:

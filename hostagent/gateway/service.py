@@ -30,6 +30,7 @@ from hostagent.gateway.secrets.folder import SecretFolder
 from hostagent.gateway.secrets.routes import agent_routes, store_routes
 from hostagent.gateway.secrets.store import SecretStore
 from hostagent.server import Server
+from hostagent.tls import ServerContext
 from paceline.client.proof import Proving
 
 SWITCH_INTERVAL_S = 0.0005
@@ -64,12 +65,14 @@ def run_gateway(
     secrets: Path | None = None,
     trouble: Callable[[], str] = lambda: "",
     health_routes: HealthRoutes = lambda health: [],
+    tls: ServerContext | None = None,
 ) -> None:
     """Serves until `stop` is set, then ends within 10 s. `name`: of this gateway in its cell, the same over restarts;
     `folder`: where it keeps its fold, for this gateway alone; `on_ready` is called once agents are served;
     `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `secrets`: the folder of their store, None:
     `secrets` in `folder`; `trouble`: what is wrong with the log now,
-    empty: nothing; `health_routes` makes the health endpoints of its health.
+    empty: nothing; `health_routes` makes the health endpoints of its health;
+    `tls`: see `Server`.
 
     Raises `LogGap`, `LogFault`, `OSError`, `GatewayHangs`. While the log is away it goes on.
     """
@@ -77,9 +80,8 @@ def run_gateway(
     folder.mkdir(parents=True, exist_ok=True)
     with listening, _hold(folder):
         turning = GatewayThread(log, folder, name, sim_hosts, on_ready, stop)
-        server = Server(
-            _app(turning.gateway, token, SecretFolder(secrets or folder / "secrets"), trouble, health_routes), GRACE_S
-        )
+        app = _app(turning.gateway, token, SecretFolder(secrets or folder / "secrets"), trouble, health_routes)
+        server = Server(app, GRACE_S, tls=tls)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
         serving.start()

@@ -2,9 +2,10 @@
 
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -26,10 +27,12 @@ from paceline.client.errors import (
 from paceline.client.json_type import Json
 from paceline.client.patience import PATIENCE_S
 from paceline.client.plain_http import FAULTS, PlainHttp, PlainResponse
-from paceline.client.proof import Unproven, UnprovenOther
+from paceline.client.proof import SPEAKS_TLS, Unproven, UnprovenOther
 from paceline.client.strangers import is_of_cell, leads_on, may_be_cut, no_cell
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 TIMEOUT_S = 15.0
@@ -56,8 +59,9 @@ class Requests:
         at: str | None = None,
         on_making: OnMaking = lambda done, of: None,
         patience: float = PATIENCE_S,
+        ca: Path | None = None,
     ) -> None:
-        proven = None
+        proven = pin = None
         if not server:
             folder = data or cell_file.data_folder()
             running = cell_file.await_started(folder)
@@ -66,7 +70,7 @@ class Requests:
                     f"No cell runs on {folder}. Start one with `paceline up`, wait if it is starting, or name "
                     "one with --server."
                 )
-            server = running.listen
+            server, pin = running.listen, running.tls_cert
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
             proven = token
         self.server = server_url(server)
@@ -89,7 +93,8 @@ class Requests:
         """Its time."""
         self._params, self._headers = without_none({"cell": cell, "at": at}), headers
         self._transport, self._proven = transport, proven
-        self._plain = None if transport else PlainHttp(self.server, self._params, headers, proven)
+        self._tls = partial(_tls_context, ca, pin)
+        self._plain = None if transport else PlainHttp(self.server, self._params, headers, proven, self._tls)
 
     @cached_property
     def _http(self) -> "httpx2.Client":
@@ -98,7 +103,8 @@ class Requests:
 
         from paceline.client.proven_transport import ProvenTransport
 
-        transport = self._transport or (ProvenTransport(self._proven) if self._proven else None)
+        tls = self._tls() if self.server.startswith("https") else None
+        transport = self._transport or ProvenTransport(self._proven, tls)
         return httpx2.Client(
             base_url=self.server,
             params=self._params,
@@ -231,10 +237,28 @@ class Requests:
             return Unreachable(
                 f"{error}. It was told nothing. Is the cell that ran there up? Start it with `paceline up`."
             )
+        if why := _why_tls(error):
+            return Unreachable(f"The cell at {self.server} can't be asked: {why}. It was told nothing.")
         return Unreachable(
             f"The cell at {self.server} does not answer ({error or type(error).__name__}). "
             "Start it with `paceline up`, or name another with --server; trying again is safe."
         )
+
+
+def _why_tls(error: Exception) -> str:
+    """The sentence about an error of TLS; empty: it is none."""
+    if "ssl" not in sys.modules:
+        return ""
+    from paceline.client.tls import TlsFault, why_tls
+
+    return str(error) if isinstance(error, TlsFault) else why_tls(error)
+
+
+def _tls_context(ca: Path | None, pin: Path | None) -> "ssl.SSLContext":
+    """The context of https: the certificate of the cell on the data folder counts as it is, others by their CA."""
+    from paceline.client.tls import client_context, pinned_context
+
+    return pinned_context(pin) if pin else client_context(ca)
 
 
 def new_id(stem: str) -> str:
@@ -278,6 +302,8 @@ def error_of(response: "PlainResponse | httpx2.Response") -> ApiError | Unreacha
         problem = response.json()
     except (ValueError, RecursionError):
         problem = None
+    if not isinstance(problem, dict) and SPEAKS_TLS in response.text:
+        return no_cell(response, response.content)
     if not isinstance(problem, dict):
         problem = {"title": f"{response.url} answered {response.status_code} {response.reason_phrase}"}
     try:

@@ -19,10 +19,13 @@ POLL_S = 0.05
 
 
 class RunningCell(NamedTuple):
-    """The process of a cell and the address of its API, HOST:PORT."""
+    """The process of a cell and the address of its API: HOST:PORT, or a URL where it speaks TLS; then `tls_cert` is
+    the file of its certificate.
+    """
 
     pid: int
     listen: str
+    tls_cert: Path | None = None
 
     @property
     def alive(self) -> bool:
@@ -49,7 +52,8 @@ def read(data: Path) -> RunningCell | None:
     """Reads the newest content; None where there is nothing that can be read."""
     try:
         content = json.loads((data / FILE).read_text())
-        return RunningCell(int(content["pid"]), str(content["listen"]))
+        cert = content.get("tls_cert")
+        return RunningCell(int(content["pid"]), str(content["listen"]), Path(cert) if cert else None)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

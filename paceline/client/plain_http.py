@@ -7,16 +7,19 @@ connection (`paceline.client.proof`), before anything else is sent on it; over T
 import json
 import select
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, IncompleteRead
 from io import BufferedReader, RawIOBase
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from paceline.client.proof import PROOF_S, READ_BYTES, Challenge, NotProven, Unproven, stranger
+
+if TYPE_CHECKING:
+    import ssl
 
 FAULTS = (OSError, HTTPException, Unproven)
 """The exceptions of a request that is not answered."""
@@ -60,12 +63,21 @@ class PlainResponse(NamedTuple):
 
 class PlainHttp:
     """Requests to one server, each with `params` and `headers`. `token`: the server proves first that it has it; None:
-    it needn't. Threads may share it.
+    it needn't. `tls`: makes the context of https. Threads may share it.
     """
 
-    def __init__(self, url: str, params: Mapping[str, Any], headers: Mapping[str, str], token: str | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        params: Mapping[str, Any],
+        headers: Mapping[str, str],
+        token: str | None,
+        tls: "Callable[[], ssl.SSLContext] | None" = None,
+    ) -> None:
         self._url = urlsplit(url)
+        self._tls = tls
         self._params, self._headers, self._token = params, headers, token
+        self._context: ssl.SSLContext | None = None
         self._idle: list[HTTPConnection] = []
 
     def close(self) -> None:
@@ -116,9 +128,11 @@ class PlainHttp:
                 idle.close()
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
-            import httpx2  # its choice of certificates is that of streams
+            if self._context is None:
+                from paceline.client.tls import client_context
 
-            secure = HTTPSConnection(host, port, timeout=timeout, context=httpx2.create_ssl_context(trust_env=False))
+                self._context = self._tls() if self._tls else client_context()
+            secure = HTTPSConnection(host, port, timeout=timeout, context=self._context)
             secure.connect()
             return secure
         plain = HTTPConnection(host, port, timeout=timeout)

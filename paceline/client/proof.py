@@ -25,6 +25,8 @@ PROOF_S = 3.0
 """Seconds that a server has for the whole proof: one that drips bytes delays no client longer."""
 HEAD_BYTES_MAX = 16 * 1024
 BODY_BYTES_MAX = 1024
+SPEAKS_TLS = "this port speaks TLS: name it with https://"
+"""The answer of a port of TLS to who sends plain HTTP."""
 _NONCE = re.compile("[0-9a-f]{64}")
 _LABEL = "paceline server 1"
 
@@ -119,6 +121,8 @@ class Challenge:
             return False
         lines = head.decode("latin-1").lower().split("\r\n")
         status = [*lines[0].split(), "", ""][1]
+        if SPEAKS_TLS.encode() in body:
+            raise NotProven(SPEAKS_TLS)
         if status == "503":
             raise NotProven("it is not ready to do so (HTTP status 503)")
         lengths = [line.partition(":")[2].strip() for line in lines if line.startswith("content-length:")]

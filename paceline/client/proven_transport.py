@@ -4,6 +4,7 @@ A connection over TLS is taken as it is: there the certificate says who the serv
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any
@@ -34,25 +35,27 @@ class OtherTokenServer(UnprovenOther, UnprovenServer):
 
 
 class ProvenTransport(httpx2.HTTPTransport):
-    """For a `httpx2.Client`. Requests fail with `UnprovenServer` where the server proves nothing."""
+    """For a `httpx2.Client`. Requests fail with `UnprovenServer` where the server proves nothing; `token` None: it
+    needn't. `tls`: the context of https.
+    """
 
-    def __init__(self, token: str) -> None:
-        super().__init__(trust_env=False)
+    def __init__(self, token: str | None, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(verify=tls or True, trust_env=False)
         self._token = token
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Implements httpx2's transport."""
-        if request.url.scheme == "http":
-            request.extensions = {**request.extensions, "trace": self._trace(request)}
+        if request.url.scheme == "http" and self._token is not None:
+            request.extensions = {**request.extensions, "trace": self._trace(request, self._token)}
         return super().handle_request(request)
 
-    def _trace(self, request: httpx2.Request) -> Callable[[str, Json], None]:
+    def _trace(self, request: httpx2.Request, token: str) -> Callable[[str, Json], None]:
         def trace(event: str, info: Json) -> None:
             if event != CONNECTED:
                 return
             stream, end = info["return_value"], monotonic() + PROOF_S
             try:
-                challenge = _challenge(stream, self._token)
+                challenge = _challenge(stream, token)
                 stream.write(challenge.request, PROOF_S)
                 while not challenge.feed(stream.read(READ_BYTES, _remaining_s(end))):
                     pass
@@ -68,24 +71,24 @@ class ProvenTransport(httpx2.HTTPTransport):
 class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
     """The same for a `httpx2.AsyncClient`. `connections_max` None: as many as there are requests at once."""
 
-    def __init__(self, token: str, connections_max: int | None = 100) -> None:
+    def __init__(self, token: str | None, connections_max: int | None = 100, tls: ssl.SSLContext | None = None) -> None:
         limits = httpx2.Limits(max_connections=connections_max, max_keepalive_connections=20)
-        super().__init__(trust_env=False, limits=limits)
+        super().__init__(verify=tls or True, trust_env=False, limits=limits)
         self._token = token
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Implements httpx2's transport."""
-        if request.url.scheme == "http":
-            request.extensions = {**request.extensions, "trace": self._trace(request)}
+        if request.url.scheme == "http" and self._token is not None:
+            request.extensions = {**request.extensions, "trace": self._trace(request, self._token)}
         return await super().handle_async_request(request)
 
-    def _trace(self, request: httpx2.Request) -> Callable[[str, Json], Coroutine[Any, Any, None]]:
+    def _trace(self, request: httpx2.Request, token: str) -> Callable[[str, Json], Coroutine[Any, Any, None]]:
         async def trace(event: str, info: Json) -> None:
             if event != CONNECTED:
                 return
             stream = info["return_value"]
             try:
-                challenge = _challenge(stream, self._token)
+                challenge = _challenge(stream, token)
                 async with asyncio.timeout(PROOF_S):
                     await stream.write(challenge.request)
                     while not challenge.feed(await stream.read(READ_BYTES)):

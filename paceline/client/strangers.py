@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from paceline.client.errors import Unreachable
+from paceline.client.proof import SPEAKS_TLS
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,6 +35,8 @@ def no_cell(answer: "PlainResponse | httpx2.Response", content: bytes = b"") -> 
     """Says that who answered is no cell, and what the answer was."""
     words = f"{answer.status_code} {answer.reason_phrase}".strip()
     excerpt = content[:_SHOWN_BYTES].decode(errors="replace") + ("..." if len(content) > _SHOWN_BYTES else "")
+    if SPEAKS_TLS.encode() in content:
+        return Unreachable(f"The server at {urlsplit(str(answer.url)).netloc} says: {SPEAKS_TLS}.")
     words += f" and {excerpt!a}" if excerpt else ""
     return Unreachable(
         f"Who listens at {urlsplit(str(answer.url)).netloc} is no cell of Paceline (it answered {words}). "

@@ -18,6 +18,7 @@ from paceline.services.data_folder import prepare
 from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of
 from paceline.services.process_setup import on_end
+from paceline.services.server_tls import reach_facts, server_context, url
 from paceline.services.settings import UpSettings
 from paceline.services.startup import listening, process_labels
 from projections.api.app import create_app
@@ -60,6 +61,7 @@ class ReadOnly:
 def serve(settings: UpSettings) -> None:
     """Serves the stretch in a data folder until it is told to end."""
     data, listen = settings.data, settings.listen
+    tls = server_context(settings.tls, note)
     socket_ = listening(listen)
     stretch = info(data)
     log = open_history(data)
@@ -76,12 +78,12 @@ def serve(settings: UpSettings) -> None:
     add_ui(app, {stretch.cell: app.state.context}, None)
     app.add_middleware(ReadOnly, what=what, end=write_time(stretch.to_ms))
     file = data / FILE
-    file.write_text(json.dumps({"pid": os.getpid(), "listen": address}))
-    server = Server(app, GRACE_S)
+    file.write_text(json.dumps({"pid": os.getpid(), **reach_facts(tls, settings.tls, address)}))
+    server = Server(app, GRACE_S, tls=tls)
     on_end(lambda: setattr(server, "should_exit", True))
     try:
-        note(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
-        note(f"web UI: http://{address}/ui/")
+        note(f"cell {stretch.cell} as it was is at {url(tls, address)}, {what}, read-only; stop with Ctrl-C")
+        note(f"web UI: {url(tls, address)}/ui/")
         server.run([socket_])
     finally:
         file.unlink(missing_ok=True)

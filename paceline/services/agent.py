@@ -15,6 +15,7 @@ from hostagent.listen_address import address_of, bound
 from hostagent.server import Server
 from paceline.client import cell_file
 from paceline.client.errors import Unreachable
+from paceline.client.tls import TlsFault, client_context, pinned_context
 from paceline.services.data_folder import CannotStart, agent_folder, fit
 from paceline.services.health_pages import pages
 from paceline.services.host_settings import host_settings
@@ -82,7 +83,13 @@ def agent_settings(settings: Settings) -> AgentSettings:
     except OSError as error:
         raise CannotStart(f"{folder}: {error.strerror}. Choose another folder with --folder.") from error
     urls = tuple(each if "://" in each else f"http://{each}" for each in addresses)
-    return host_settings(part, urls, token, folder)
+    if not any(url.startswith("https:") for url in urls):
+        return host_settings(part, urls, token, folder)
+    try:
+        tls = pinned_context(cell.tls_cert) if cell and cell.tls_cert else client_context(settings.ca)
+    except TlsFault as fault:
+        raise CannotStart(str(fault)) from fault
+    return host_settings(part, urls, token, folder, tls)
 
 
 async def _serve(agent: Agent, listening: socket.socket) -> None:

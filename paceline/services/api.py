@@ -14,6 +14,7 @@ from hostagent.gateway.remote_execs import RemoteExecs
 from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.gateway.secrets.remote import RemoteSecrets
 from paceline.client.cell_models import Machine, ServedCell
+from paceline.client.tls import client_context
 from paceline.moments.planner import CellPlans
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
@@ -38,6 +39,9 @@ class Api:
     def __init__(self, settings: Settings, start: Start) -> None:
         self._settings = settings
         self._start = start
+        gateways = settings.service.gateways
+        self._tls = client_context(settings.ca) if any(each.startswith("https:") for each in gateways) else None
+        """The context by which gateways are verified; None: all are plain."""
         self._apps: dict[int, Any] = {}
         self._logs: list[KafkaLog] = []
         self._replays: list[CellReplays] = []
@@ -79,10 +83,10 @@ class Api:
                 closing.callback(log.close)
 
     def _app(self, cell: int, views: Views) -> Any:
-        settings, start = self._settings, self._start
+        settings, start, gateways = self._settings, self._start, self._settings.service.gateways
         log = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=lambda text: start.say(cell, text))
         self._logs.append(log)
-        hosts = RemoteHosts(settings.service.gateways, start.token, cell)
+        hosts = RemoteHosts(gateways, start.token, cell, self._tls)
         return create_app(
             views,
             log,
@@ -95,8 +99,8 @@ class Api:
             replays=self._replay(cell),
             plans=self._plan(cell),
             placements=placements_of(settings, cell),
-            carries=RemoteExecs(settings.service.gateways, start.token),
-            secrets=RemoteSecrets(settings.service.gateways, start.token, cell),
+            carries=RemoteExecs(gateways, start.token, self._tls),
+            secrets=RemoteSecrets(gateways, start.token, cell, self._tls),
             alarm_unread_ms=settings.alarm_unread_ms,
         )
 
@@ -143,6 +147,6 @@ def serve(settings: Settings, start: Start) -> None:
     """Runs until SIGTERM or SIGINT."""
     api, stop = Api(settings, start), threading.Event()
     try:
-        serve_http(api.app, start.listening, stop, lambda: api.come_up(stop))
+        serve_http(api.app, start.listening, stop, lambda: api.come_up(stop), start.tls)
     finally:
         api.close()

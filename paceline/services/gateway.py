@@ -27,12 +27,13 @@ def serve(settings: Settings, start: Start) -> None:
             start.name,
             start.token,
             start.listening,
-            lambda: start.say(cell, f"serves agents at http://{start.address}"),
+            lambda: start.say(cell, f"serves agents at {start.url}"),
             stop,
             settings.service.sim_hosts,
             settings.service.secrets,
             lambda: kafka.link.trouble,
             health_pages.routes,
+            start.tls,
         )
     except (LogError, OSError, GatewayHangs) as fault:
         raise CannotStart(str(fault)) from fault

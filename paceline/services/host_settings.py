@@ -1,6 +1,7 @@
 """Settings of an agent, from `[agent]` of the settings: the same for `paceline agent` and `paceline up`."""
 
 import socket
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,13 +18,18 @@ from paceline.services.data_folder import CannotStart, given_umask
 from paceline.services.settings import AgentPart, HealthPart
 
 
-def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Path) -> AgentSettings:
-    """The settings of an agent of the gateways at `urls`, which keeps its runs in `folder`. Raises `CannotStart`."""
+def host_settings(
+    part: AgentPart, urls: tuple[str, ...], token: str, folder: Path, tls: ssl.SSLContext | None = None
+) -> AgentSettings:
+    """The settings of an agent of the gateways at `urls`, which keeps its runs in `folder`; `tls`: how it verifies
+    them. Raises `CannotStart`.
+    """
     offered = _offered(part.resources)
     return AgentSettings(
         urls=urls,
         token=token,
         folder=folder,
+        tls=tls,
         host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
         resources=offered.named(),
         sizes=offered.sizes(),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hostagent.server import Server
+from hostagent.tls import ServerContext
 from paceline.services.process_setup import on_end
 
 GRACE_S = 3
@@ -26,11 +27,17 @@ class LateApp:
         await self.app(scope, receive, send)
 
 
-def serve_http(app: ASGIApp, listening: socket.socket, stop: threading.Event, background: Callable[[], None]) -> None:
+def serve_http(
+    app: ASGIApp,
+    listening: socket.socket,
+    stop: threading.Event,
+    background: Callable[[], None],
+    tls: ServerContext | None = None,
+) -> None:
     """Serves until `stop` is set, by a signal or by the end of `beside`, which runs in a thread of its own and whose
     fault is raised.
     """
-    server = Server(app, GRACE_S)
+    server = Server(app, GRACE_S, tls=tls)
     faults: list[Exception] = []
 
     def end() -> None:

@@ -138,6 +138,16 @@ class ServicePart(SettingsTable):
     secrets: Path | None = None
 
 
+class TlsPart(SettingsTable):
+    """`[tls]`. `cert`, `key`: files in PEM, of a server those that it shows, with the chain of its CA; of an agent
+    those of its host. `client_ca`: the CAs whose certificates a server takes from clients.
+    """
+
+    cert: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+
 class ViewsPart(SettingsTable):
     """`[views]`, views of the past. A copy of the views is made after every `copy_every` records, of which a large one
     counts as one for each 100 bytes. `make_s`: seconds that making views of a moment may take; `made_mib`: space for
@@ -165,7 +175,8 @@ class Origin(NamedTuple):
 
 
 class Settings(BaseSettings):
-    """All settings. `server` is the address of an API, empty: of the cell that runs on `data`; `kafka` is HOST:PORT,
+    """All settings. `server` is the address of an API, empty: of the cell that runs on `data`; `ca` the file of the CAs
+    by which certificates of servers are verified, None: those of the machine; `kafka` is HOST:PORT,
     empty: the embedded log; `kafka_options` are librdkafka's by name, for its security;
     `schema_registry_url`: http://[NAME:PASSWORD@]HOST:PORT, empty: none. `snapshots` and `archive` are addresses of
     fsspec, empty: none; a processor takes a snapshot after every `snapshot_every` offsets of the log. A machine that
@@ -180,6 +191,7 @@ class Settings(BaseSettings):
     data: Path = DATA_DEFAULT
     server: str = ""
     token: SecretStr | None = None
+    ca: Path | None = None
     kafka: str = ""
     kafka_options: dict[str, str] = {}
     schema_registry_url: str = ""
@@ -193,6 +205,7 @@ class Settings(BaseSettings):
     service: ServicePart = ServicePart()
     logs: LogsPart = LogsPart()
     views: ViewsPart = ViewsPart()
+    tls: TlsPart = TlsPart()
     _origins: tuple[Origin, ...] = PrivateAttr(default=())
 
     @field_validator("token")
@@ -231,6 +244,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "service": ServicePart,
     "logs": LogsPart,
     "views": ViewsPart,
+    "tls": TlsPart,
 }
 
 
@@ -247,6 +261,7 @@ class UpSettings(SettingsTable):
     schema_registry_url: str = ""
     archive: str = ""
     host: AgentPart = AgentPart()
+    tls: TlsPart = TlsPart()
     views: ViewsPart = ViewsPart()
     alarm_unread_after: AlarmUnread = ALARM_UNREAD_MS / 1000
     origins: tuple[Origin, ...] = ()
@@ -353,6 +368,7 @@ def for_up(settings: Settings) -> UpSettings:
         archive=settings.archive,
         host=settings.agent,
         views=settings.views,
+        tls=settings.tls,
         alarm_unread_after=settings.alarm_unread_after,
         origins=settings.origins,
     )

@@ -11,15 +11,19 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from events.log.port import LogFault, LogUnavailable
 from events.topics import MACHINES
 from hostagent.listen_address import bound
+from hostagent.tls import ServerContext
 from paceline.services.data_folder import CannotStart, fit, prepare
 from paceline.services.process_logs import configure, logger
 from paceline.services.process_setup import end_at_once
 from paceline.services.processes import PROCESSES, default_listen
+from paceline.services.server_tls import server_context, url
 from paceline.services.settings import Settings, WrongSettings
 from paceline.services.waiting_pages import WaitingPages
 
 KAFKA_RETRY_S = 2.0
 PORT_MAX = 65_535
+TLS_KINDS = frozenset(("api", "gateway"))
+"""The processes that others than their machine's supervisors ask."""
 
 T = TypeVar("T")
 
@@ -32,7 +36,8 @@ class Say(Protocol):
 
 class Start(NamedTuple):
     """The result of a process's start: its kind, its name, that of its data folder (`instance`), the socket on which it
-    listens and the address of that as HOST:PORT, the token of its cells.
+    listens and the address of that as HOST:PORT, the token of its cells; `tls`: the context of its server, None: it
+    speaks plain HTTP.
     """
 
     kind: str
@@ -42,6 +47,12 @@ class Start(NamedTuple):
     address: str
     token: str
     say: Say
+    tls: ServerContext | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it serves."""
+        return url(self.tls, self.address)
 
 
 def run_process(kind: str, settings: Settings) -> int:
@@ -72,16 +83,17 @@ def begin(settings: Settings, kind: str) -> Start:
     token = _prepared(settings)
     socket_, address = _listening(settings, kind)
     end_at_once()
-    with WaitingPages(socket_.dup, log.warning) as pages:
+    tls = server_context(settings.tls, log.warning) if kind in TLS_KINDS else None
+    with WaitingPages(socket_.dup, log.warning, tls) as pages:
         _await_topics(settings, pages.wait_for)
         _use_registry(settings.schema_registry_url, pages.wait_for)
 
     def say(cell: int | None, text: str, **fields: Any) -> None:
         log.info(text, **({} if cell is None else {"cell": cell}), **fields)
 
-    say(None, f"listens at http://{address}")
+    say(None, f"listens at {url(tls, address)}")
     instance = instance_of(settings.data)
-    return Start(kind, settings.service.name or instance, instance, socket_, address, token, say)
+    return Start(kind, settings.service.name or instance, instance, socket_, address, token, say, tls)
 
 
 def instance_of(data: Path) -> str:

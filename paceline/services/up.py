@@ -35,6 +35,7 @@ from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
 from paceline.services.process_setup import on_end, tune
 from paceline.services.processes import up_group
+from paceline.services.server_tls import own_context, reach_facts, server_context, url
 from paceline.services.startup import instance_of, listening, retry_until_reachable
 from paceline.services.waiting_pages import WaitingPages
 from processors.cell_machines import machines
@@ -80,6 +81,7 @@ class Up:
         self._stop = threading.Event()
         self._token = prepare(self._data)
         self._lock = lock(self._data)
+        self._tls = server_context(settings.tls, note)
         self._socket = listening(settings.listen)
         keep_cell(self._data, settings.cell)
         self._address = address_of(self._socket)  # said on pages that are being loaded when the socket is closed, too
@@ -107,8 +109,8 @@ class Up:
         server = self._serve()
         try:
             self._write_cell_file()
-            note(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
-            note(f"web UI: http://{self.listen()}/ui/")
+            note(f"cell {self.log.cell} is up at {self._url()}, data in {self._data}; stop with Ctrl-C")
+            note(f"web UI: {self._url()}/ui/")
             longest_ms = LONGEST_MS if self._wake else IDLE_MS
             # what real hosts say shall not wait for all machines; simulated ones are stepped by the same thread
             impatient = None if self._settings.sim_hosts else self._components[-1]
@@ -158,7 +160,7 @@ class Up:
 
         options = self._settings.kafka_options
         kafka = self._settings.kafka
-        with WaitingPages(self._socket.dup, note) as pages:
+        with WaitingPages(self._socket.dup, note, self._tls) as pages:
             differences, count = retry_until_reachable(
                 lambda: (check(kafka, cell + 1, options), cells(kafka, options)), pages.wait_for
             )
@@ -212,16 +214,17 @@ class Up:
             self._agent = LocalAgent(
                 host_settings(
                     self._settings.host,
-                    (f"http://{self.listen()}",),
+                    (self._url(),),
                     self._token,
                     agent_folder(self._data, self._settings.host.folder),
+                    own_context(self._settings.tls),
                 )
             )
             other_components.append(self._agent)
         return WhileOwned(self._gateway, other_components, lambda: all(each.decides for each in self._processors))
 
     def _serve(self) -> Server:
-        server = Server(self._app(), GRACE_S)
+        server = Server(self._app(), GRACE_S, tls=self._tls)
         self._server_thread = threading.Thread(
             target=server.run, kwargs={"sockets": [self._socket]}, name="http", daemon=True
         )
@@ -277,6 +280,9 @@ class Up:
         """The address that HTTP is served on."""
         return self._address
 
+    def _url(self) -> str:
+        return url(self._tls, self.listen())
+
     def _cell_info(self) -> ServedCell:
         status: dict[str, Machine] = {}
         for processor in self._processors:
@@ -291,7 +297,8 @@ class Up:
         return {"listen": self.listen(), "log": log, "machines": status}
 
     def _write_cell_file(self) -> None:
-        facts = {"pid": os.getpid(), "listen": self.listen(), "kafka": self._settings.kafka}
+        reach = reach_facts(self._tls, self._settings.tls, self.listen())
+        facts = {"pid": os.getpid(), "kafka": self._settings.kafka, **reach}
         target = self._data / "cell.json"
         target.with_suffix(".tmp").write_text(json.dumps(facts))
         target.with_suffix(".tmp").replace(target)

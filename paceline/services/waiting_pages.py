@@ -8,6 +8,7 @@ from typing import Self
 
 from events.process.health import Health
 from hostagent.server import Server
+from hostagent.tls import ServerContext
 from paceline.services.health_pages import waiting
 
 GRACE_S = 1
@@ -19,8 +20,14 @@ class WaitingPages:
     opens; the process then takes over the address. `report` says it to whoever reads the process's lines.
     """
 
-    def __init__(self, listening: Callable[[], socket.socket], report: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        listening: Callable[[], socket.socket],
+        report: Callable[[str], object],
+        tls: ServerContext | None = None,
+    ) -> None:
         self._listening = listening
+        self._tls = tls
         self._report = report
         self._reason = ""
         self._serving: tuple[Server, socket.socket, threading.Thread] | None = None
@@ -33,7 +40,7 @@ class WaitingPages:
             return
         socket_ = self._listening()
         app = waiting(lambda: Health(False, False, {"trouble": self._reason}), lambda: self._reason)
-        server = Server(app, GRACE_S)
+        server = Server(app, GRACE_S, tls=self._tls)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket_]}, name="waiting", daemon=True)
         self._serving = server, socket_, thread
         thread.start()

@@ -1,5 +1,6 @@
 """The store of secrets for an API server in another process than the gateways: it asks one of them."""
 
+import ssl
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -18,10 +19,10 @@ ANSWER_S = 12.0
 class RemoteSecrets:
     """As `LocalSecrets`, by the first gateway of the cell that answers: all have one store. For one event loop."""
 
-    def __init__(self, addresses: Sequence[str], token: str, cell: int) -> None:
+    def __init__(self, addresses: Sequence[str], token: str, cell: int, tls: ssl.SSLContext | None = None) -> None:
         self._cell = cell
         self._addresses = [each if "://" in each else f"http://{each}" for each in addresses]
-        self._token = token
+        self._token, self._tls = token, tls
         self._client: httpx2.AsyncClient | None = None
 
     async def versions(self) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ class RemoteSecrets:
             self._client = httpx2.AsyncClient(
                 headers={"Authorization": f"Bearer {self._token}"},
                 timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
-                transport=AsyncProvenTransport(self._token),
+                transport=AsyncProvenTransport(self._token, tls=self._tls),
                 trust_env=False,
             )
         return self._client

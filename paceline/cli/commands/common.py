@@ -113,6 +113,16 @@ def data_option(function: F) -> F:
     )(function)
 
 
+def ca_option(function: F) -> F:
+    """`--ca`."""
+    return click.option(
+        "--ca",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="CA certificates to verify servers with, in PEM. [default: those of the machine]",
+    )(function)
+
+
 def output_option(function: F) -> F:
     """`-o`, passed as `form`."""
     return click.option(
@@ -311,19 +321,21 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
     @click.option(
         "--token", metavar="TOKEN", help="Token for writes. [default: without --server, the one in the data folder]"
     )
+    @ca_option
     @data_option
     @wraps(function)
     def command(
         *args: Any,
         server: str | None,
         token: str | None,
+        ca: Path | None,
         data: Path | None,
         config: Path | None,
         cell: int | None = None,
         at: str | None = None,
         **options_left: Any,
     ) -> Any:
-        with client_of(reach(config, server, token, data), cell, at=at) as client:
+        with client_of(reach(config, server, token, data, ca), cell, at=at) as client:
             try:
                 return function(client, *args, **options_left)
             finally:
@@ -360,7 +372,7 @@ def complete_file_or(kind: str) -> Callable[..., list[Any]]:
 def client_of_context(ctx: click.Context) -> "Client":
     """The client that the words before the cursor name."""
     params = ctx.params
-    reached = reach(params.get("config"), params.get("server"), params.get("token"), params.get("data"))
+    reached = reach(*(params.get(name) for name in ("config", "server", "token", "data", "ca")))
     return client_of(reached, params.get("cell"), COMPLETION_S)
 
 
@@ -381,7 +393,8 @@ def client_of(reached: Reach, cell: int | None = None, timeout: float | None = N
     from paceline.client.api_requests import TIMEOUT_S
     from paceline.client.client import Client
 
-    client = Client(*reached, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making)
+    server, token, data, ca = reached
+    client = Client(server, token, data, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making, ca=ca)
     count_ages_to(lambda: client.as_of)
     asking(client)
     return client

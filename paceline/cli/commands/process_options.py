@@ -25,6 +25,29 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
     click.option("--log-level", "logs__level", type=click.Choice(LEVELS), help="Log level."),
     show_config_option,
 )
+TLS_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--tls-cert",
+        "tls__cert",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Serve HTTPS with this certificate and its chain, in PEM. [default: plain HTTP]",
+    ),
+    click.option(
+        "--tls-key",
+        "tls__key",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Private key of the certificate, in PEM.",
+    ),
+    click.option(
+        "--client-ca",
+        "tls__client_ca",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="CA certificates to verify client certificates with, in PEM. [default: no client certificates]",
+    ),
+)
 SERVICE_OPTIONS: tuple[Decorator, ...] = (
     data_option,
     kafka_options,

@@ -8,10 +8,11 @@ import click
 
 from events.bounds import INT_MAX
 from events.topics import MACHINES
-from paceline.cli.commands.common import data_option, examples
+from paceline.cli.commands.common import ca_option, data_option, examples
 from paceline.cli.commands.process_options import (
     LOG_OPTIONS,
     SERVICE_OPTIONS,
+    TLS_OPTIONS,
     Decorator,
     amounts,
     content,
@@ -138,7 +139,7 @@ COMMAND_PAGES = {
         Any number may run side by side. Writes go to the log of the cell that a pool belongs to.
         """,
         ("paceline api --kafka broker:9092 --gateway http://127.0.0.1:7118",),
-        (*API_OPTIONS, *SERVICE_OPTIONS),
+        (*API_OPTIONS, *TLS_OPTIONS, ca_option, *SERVICE_OPTIONS),
     ),
     "gateway": ProcessCommand(
         """Serve the agents of one cell: send them orders, and append their reports to the log.
@@ -150,7 +151,7 @@ COMMAND_PAGES = {
             "paceline gateway --kafka broker:9092 --data /var/lib/paceline",
             "paceline gateway --cell 1 --listen 127.0.0.1:7128 --name gateway-1",
         ),
-        (*GATEWAY_OPTIONS, *SERVICE_OPTIONS),
+        (*GATEWAY_OPTIONS, *TLS_OPTIONS, *SERVICE_OPTIONS),
     ),
     "fanout": ProcessCommand(
         """Publish each decision as one Avro message of its own type, in topics for other systems.
@@ -171,7 +172,7 @@ COMMAND_PAGES = {
             "paceline agent --attribute rack=r12 --resource gpu=2 --resource gpu/a100=2",
             "paceline agent --run-as nobody --folder /var/lib/paceline-agent",
         ),
-        (data_option, *AGENT_OPTIONS, *LOG_OPTIONS),
+        (data_option, ca_option, *AGENT_OPTIONS, *LOG_OPTIONS),
     ),
 }
 
