@@ -35,7 +35,7 @@ from projections.views import (
 )
 from projections.views.job_states import REJECTED
 
-FORMAT = "35"
+FORMAT = "36"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
