@@ -52,8 +52,9 @@ def read(data: Path) -> RunningCell | None:
     """Reads the newest content; None where there is nothing that can be read."""
     try:
         content = json.loads((data / FILE).read_text())
+        pid, listen = int(content["pid"]), str(content["listen"])
         cert = content.get("tls_cert")
-        return RunningCell(int(content["pid"]), str(content["listen"]), Path(cert) if cert else None)
+        return RunningCell(pid, listen, Path(cert) if cert else None)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

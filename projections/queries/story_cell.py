@@ -9,7 +9,7 @@ from events.records.base import Event
 from events.resources import Kinds
 from events.taints import text_of
 from events.words import plural
-from projections.queries import story_maintenance
+from projections.queries import story_access, story_maintenance
 from projections.queries.sentences import amounts
 from projections.queries.story_parts import NAMED, Part, host, job, joined, named, pool
 from projections.record_json import at
@@ -147,6 +147,7 @@ def _tainted(event: Any) -> str:
 
 
 SENTENCES: dict[str, _Say] = {
+    **story_access.SENTENCES,
     **story_maintenance.SENTENCES,
     "PoolDefined": _defined,
     "PoolRemoved": lambda event, _: [pool(event.path), f" to be removed{_because(event)}"],
