@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
+from projections.access.authentication import Authentication
 from projections.access.identity import EVERYTHING, Identity, begin
 from projections.views import limited_reads, limited_tables, tables
 from tests.projections.conftest import Api
@@ -16,9 +18,11 @@ OF_MAPS = Identity(subject="ann", reads=("/maps",))
 
 @contextmanager
 def asking(identity: Identity) -> Iterator[None]:
+    """Whoever makes a request is this one, as are reads of this thread."""
     begin(identity)
     try:
-        yield
+        with patch.object(Authentication, "identify", AsyncMock(return_value=identity)):
+            yield
     finally:
         begin(EVERYTHING)
 
