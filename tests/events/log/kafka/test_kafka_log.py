@@ -165,7 +165,7 @@ def test_a_broker_that_fails_is_waited_for(code: int, broker: Broker, topic: str
     reader = KafkaReader(log._offsets, {topic: 0})
     reader._consumer = Refusing(reader._consumer, code)  # type: ignore[assignment]
     assert values(read(reader, 1)) == [b"after"]
-    assert isinstance(log.link.error(KafkaError(code), 0, [topic]), LogUnavailable)
+    assert isinstance(log.link.error(KafkaError(code), 0, [topic], "Read"), LogUnavailable)
     reader.close()
     log.close()
 
