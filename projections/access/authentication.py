@@ -88,7 +88,7 @@ def needed(header: str | None) -> Problem:
 
 
 def _ended(code: str, what: str, token: IssuedToken) -> Problem:
-    ask = f"ask an admin of the cell for another one (`paceline token create --subject {token.subject}`)"
+    ask = f"ask an admin of the cell for another one for {token.subject}"
     return Problem(401, code, f"{what}: {ask}", headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
 
 
