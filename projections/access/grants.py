@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.access import Binding, covers, readable
-from projections.views.reader import Views
+from projections.views.reader import Views, ViewsAway
 
 OPEN, ROLES = "open", "roles"
 """The setting `access`: whether reading needs no role."""
@@ -96,10 +96,15 @@ class Grants:
             return granted
         version = self._views.access_version
         self._look_at = time.monotonic() + LOOK_S
-        with self._views.read() as connection:
-            granted = self._load(connection)
-        self._held, self._version = granted, version
-        return granted
+        try:
+            with self._views.read_all() as connection:
+                self._held = self._load(connection)
+        except (
+            ViewsAway
+        ):  # what was known stays so; who knows nothing lets nobody in by a token, and has nothing to show
+            return granted or Granted()
+        self._version = version
+        return self._held
 
     async def fresh(self) -> Granted:
         """The same, without holding up others."""

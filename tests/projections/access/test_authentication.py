@@ -14,6 +14,7 @@ from projections.access.authentication import Authentication
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import Identity
 from projections.api.problems import Problem
+from projections.views.reader import ViewsAway
 
 CELL = "token-of-the-cell"
 RIGHT, OLD, REVOKED = "pct_t1_right", "pct_t2_old", "pct_t3_revoked"
@@ -27,9 +28,12 @@ class Views:
         self.access_version = 0
         self.reached: Any = {}
         self.reads = 0
+        self.away = False
 
     @contextmanager
-    def read(self):
+    def read_all(self):
+        if self.away:
+            raise ViewsAway("the file is away")
         self.reads += 1
         yield None
 
@@ -175,3 +179,12 @@ def test_provers_are_asked_in_their_order_until_one_knows():
     cell = Cell("roles")
     cell.authentication.provers += [Knows(""), Knows("ci"), Knows("ann")]
     assert (cell.who("from.an.issuer").subject, cell.who("from.an.issuer").reads) == ("ci", ("/maps",))
+
+
+def test_grants_that_can_t_be_read_stay_as_they_were_known() -> None:
+    views = Views()
+    grants = Grants(views, lambda _: Granted(access="roles"))
+    assert grants.now().access == "roles"
+    views.away, views.access_version = True, 1
+    assert grants.now().access == "roles"
+    assert Grants(views, lambda _: Granted(access="roles")).now() == Granted()
