@@ -1,8 +1,8 @@
 """Wrong tokens: counted, and answered the later the more of them come from an address, so that guessing is hopeless."""
 
-import asyncio
 import ipaddress
 import time
+from asyncio import sleep
 from collections import OrderedDict
 
 from prometheus_client import Counter
@@ -38,7 +38,7 @@ class WrongTokens:
             raise Problem(429, "TOO_MANY_WRONG_TOKENS", detail, headers={"Retry-After": str(round(LONGEST_S))})
         self._waiting[address] = waiting + 1
         try:
-            await asyncio.sleep(seconds)
+            await sleep(seconds)
         finally:
             self._waiting[address] -= 1
             if not self._waiting[address]:

@@ -72,7 +72,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         seconds_waited.append(seconds)
 
-    monkeypatch.setattr(wrong_tokens.asyncio, "sleep", sleep)
+    monkeypatch.setattr(wrong_tokens, "sleep", sleep)
     return seconds_waited
 
 
@@ -158,7 +158,7 @@ def test_an_address_has_few_answers_that_wait_at_once(monkeypatch):
         async def sleep(seconds: float) -> None:
             await gate.wait()
 
-        monkeypatch.setattr(wrong_tokens.asyncio, "sleep", sleep)
+        monkeypatch.setattr(wrong_tokens, "sleep", sleep)
         wrong = wrong_tokens.WrongTokens()
         guesses = [asyncio.ensure_future(wrong.delay(dict(SCOPE))) for _ in range(6)]
         asyncio.get_running_loop().call_soon(gate.set)
