@@ -16,6 +16,8 @@ from events.topics import POOLS
 
 ENVIRONMENT, SYSTEM_USER, HEADER, SESSION, API = "environment", "system-user", "header", "session", "api"
 TOKEN, OIDC, CERTIFICATE, RUN = "token", "oidc", "certificate", "run"
+PROVEN = frozenset((TOKEN, OIDC, CERTIFICATE, RUN))
+"""The ways in which a server knows a name by proof."""
 VERIFIED: frozenset[str] = frozenset()
 """The ways in which a name is known for sure: none while facts aren't signed, as who writes to Kafka may claim any."""
 SUBJECT_MAX = 128

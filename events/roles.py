@@ -1,7 +1,6 @@
 """Roles: what each lets its holder do in a pool and all below it, and in all of the cell where that pool is `/`.
 
-Every rule of who may what stands here and in the table of routes (`projections/access/routes.py`), which says what
-verb each route of the API asks for.
+Who has one of them for what is decided by bindings (`events/access.py`).
 """
 
 from enum import StrEnum

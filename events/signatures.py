@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from events.actors import PROVEN
 from events.records.base import Event
 from events.records.parts import Actor
 from events.records.pools import PoolDefined, PoolRemoved, RoleBound, RoleUnbound, TokenIssued, TokenRevoked
@@ -25,8 +26,6 @@ CELL = "cell"
 """The subject of the cell's own keys: they vouch for any actor. Such a key counts if it is the first of the log, or
 signed by one that counts.
 """
-PROVEN = frozenset(("token", "oidc", "certificate", "run"))
-"""The ways to know a name that a genuine signature vouches for (`Actor.how`)."""
 VERIFIED, UNVERIFIED = "verified", "unverified"
 FORM = b"paceline fact 1\n"
 ID_BYTES, SIGNATURE_BYTES = 8, 64

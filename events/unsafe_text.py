@@ -11,3 +11,8 @@ characters.
 """
 INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Characters that show nothing although they count as printable."""
+
+
+def is_visible(text: str, most: int) -> bool:
+    """Whether a text has 1 to so many characters, and each of them is seen by who reads it."""
+    return 0 < len(text) <= most and text.isprintable() and not INVISIBLE.search(text)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from events.topics import ALL, FANOUT
-from paceline.services.kafka_rights import OWN_GROUP, RIGHTS, Rights
+from paceline.services.kafka_rights import OWN_GROUP, RIGHTS, Rights, operations
 
 PAGE = Path(__file__).parents[1] / "docs" / "security.md"
 BEGIN, END = "<!-- made by `python -m tools.kafka_rights` -->", "<!-- end of rights -->"
-LETTERS = {"Read": "R", "Write": "W", "Create": "C", "Delete": "X"}
+LETTERS = {"Read": "R", "Write": "W", "Create": "C", "Delete": "X", "Describe": "d"}
 
 
 def table() -> str:
@@ -33,8 +33,7 @@ def _lines() -> Iterator[str]:
 
 
 def _letters(rights: Rights, topic: str) -> str:
-    of = {"Read": rights.read, "Write": rights.write, "Create": rights.create, "Delete": rights.delete}
-    return "".join(LETTERS[right] for right, topics in of.items() if topic in topics) or ("d" if rights.checks else "")
+    return "".join(LETTERS.get(operation, "") for operation in operations(rights, topic))
 
 
 def _groups(rights: Rights) -> str:

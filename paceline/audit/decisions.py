@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from events.acceptance import Acceptance, Chain
+from events.acceptance import Chain
 from events.codec import decode_once, writer_schema
 from events.log.port import Log
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
-from events.rounds import key_of
+from events.rounds import accept, key_of
 from events.topics import rounds_of
 
 
@@ -18,16 +18,10 @@ def decisions(log: Log, machine: str, kind: type[Event]) -> Iterator[Event]:
     topic = rounds_of(machine)
     start, chain = log.bounds(topic)[0], Chain()
     for record in log.scan(topic, start):
-        key = key_of(record)
-        if key is None:
-            continue
-        if start and not chain.epoch:  # what stood before is gone: the first that is there is believed
+        key = key_of(record) if start and not chain.epoch else None
+        if key is not None:  # what stood before is gone: the first that is there is believed
             chain = Chain(key.epoch, key.round - 1, key.prev)
-        if chain.judge(key, machine, log.cell) is not Acceptance.ACCEPTED:
-            continue
-        event = decode_once(record.value)
-        round_ = event if isinstance(event, RoundCommitted) else None
-        chain.follow(key, round_, record.offset + 1)
-        for encoded in round_.decisions if round_ is not None else ():
+        round_ = accept(record, chain, machine, log.cell).event
+        for encoded in round_.decisions if isinstance(round_, RoundCommitted) else ():
             if writer_schema(encoded)["name"].rpartition(".")[2] == kind.__name__:
                 yield decode_once(encoded)

@@ -1,15 +1,12 @@
 """Bindings and tokens as they stood at each position of paceline.pools, folded from the facts that entitlement took."""
 
 from bisect import bisect_right
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from events.cell_settings import DEFAULTS
 from events.records.base import Event
 from events.records.pools import CellConfigured, PoolRemoved, RoleBound, RoleUnbound, TokenIssued, TokenRevoked
 from events.signatures import Keys
-
-LATE_AFTER_MS = 10_000
-"""The default of the setting `late_after`."""
 
 
 @dataclass
@@ -61,7 +58,7 @@ class AccessHistory:
     _keys: list[Keys] = field(default_factory=lambda: [Keys()])
     _keys_from: list[int] = field(default_factory=lambda: [0])
     _late_from: list[int] = field(default_factory=lambda: [0])
-    _late_after: list[int] = field(default_factory=lambda: [LATE_AFTER_MS])
+    _late_after: list[int] = field(default_factory=lambda: [DEFAULTS.late_after_ms])
 
     def apply(self, offset: int, at_ms: int, fact: Event) -> None:
         """Takes a fact that entitlement has carried out."""
@@ -106,9 +103,3 @@ class AccessHistory:
     def late_after_ms(self, at_ms: int) -> int:
         """The setting `late_after` at a time."""
         return self._late_after[bisect_right(self._late_from, at_ms) - 1]
-
-
-def takes(fact: Event, offset: int, carried_out: Collection[int]) -> bool:
-    """Whether a fact changed who may what. `carried_out`: the offsets that entitlement has said DONE of."""
-    kinds = RoleBound, RoleUnbound, TokenIssued, TokenRevoked, CellConfigured, PoolRemoved
-    return isinstance(fact, kinds) and offset in carried_out

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from events.actors import OIDC, PROVEN, RUN, TOKEN
 from events.codec import CodecError, decode_once, writer_schema
 from events.log.port import Log, LogRecord
 from events.records.base import Event
@@ -17,12 +18,10 @@ from events.records.tasks import SecretPut
 from events.signatures import VERIFIED
 from events.topics import FACTS, HOSTS, JOBS, POOLS, TASKS
 from paceline.audit.decisions import decisions
-from paceline.audit.history import AccessHistory, HeldRole, HeldToken, Span, takes
+from paceline.audit.history import AccessHistory, HeldRole, HeldToken, Span
 from paceline.audit.owners import Owned, Owners
 from paceline.audit.rules import EVERYBODY, NEEDS, OF_RUNS, ROOT, WITHOUT_NEED, Need, above, is_below, lets
 
-PROVEN = frozenset(("token", "oidc", "certificate", "run"))
-"""The ways in which a server knows a name by proof."""
 KEPT_MAX = 1_000
 """Findings that are kept; others are counted."""
 TOPICS = (POOLS.name, JOBS.name, HOSTS.name, TASKS.name)
@@ -165,11 +164,11 @@ class _Audit:
         actor, need = act.actor, NEEDS[act.kind]
         if actor.signature and self._standing(act) != VERIFIED:
             yield Fault("FORGED", "its signature is by no key that vouches for its actor")
-        if actor.how == "run":
+        if actor.how == RUN:
             yield from _run_faults(act)
             return
-        token = self._history.tokens.get(actor.credential) if actor.how == "token" else None
-        if actor.how == "token":
+        token = self._history.tokens.get(actor.credential) if actor.how == TOKEN else None
+        if actor.how == TOKEN:
             yield from self._token_faults(act, token)
         yield from self._reading_faults(act)
         if actor.binding is None:
@@ -208,7 +207,7 @@ class _Audit:
     def _role_faults(self, act: Act, need: Need, role: HeldRole, token: HeldToken | None) -> Iterator[Fault]:
         actor, what = act.actor, f"binding {role.binding_id} (paceline.pools:{role.offset})"
         groups = token.groups if token is not None else ()
-        by_group = role.group in (EVERYBODY, *groups) or (role.group and actor.how == "oidc")
+        by_group = role.group in (EVERYBODY, *groups) or (role.group and actor.how == OIDC)
         if role.subject != actor.subject and not by_group:
             yield Fault("OTHER_SUBJECT", f"{what} is of {role.subject or f'group {role.group}'}")
         yield from _span_faults(act, role, what, "was bound")
@@ -260,8 +259,8 @@ def access_history(log: Log) -> AccessHistory:
         fact = _fact(record, kinds)
         if fact is not None:
             history.learn(record.at_ms, fact)
-        if fact is not None and takes(fact, record.offset, carried_out):
-            history.apply(record.offset, record.at_ms, fact)
+            if record.offset in carried_out:
+                history.apply(record.offset, record.at_ms, fact)
         history.end = record.offset + 1
     return history
 

@@ -1,4 +1,4 @@
-"""Rows of entitlement of older formats as it keeps them now (docs/decisions/032)."""
+"""Rows of entitlement of 0.3 in a later format (docs/decisions/032)."""
 
 from collections.abc import Iterator
 
@@ -57,11 +57,6 @@ def from_0_3(rows: Rows) -> Iterator[RowChange]:
             order[_SINCE] += hold_for_ms
             row = row._replace(row=msgspec.msgpack.encode(order))
         yield row
-
-
-def unchanged(rows: Rows) -> Rows:
-    """Rows of the format 11 of those of 10, which had no bindings, tokens and lockdowns."""
-    return rows
 
 
 def _tasks(row: bytes) -> bytes:

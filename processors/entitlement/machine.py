@@ -34,24 +34,15 @@ from events.records.placement import (
     PreemptionAsked,
     TasksPlaced,
 )
-from events.records.pools import (
-    CellConfigured,
-    LockdownSet,
-    PoolDefined,
-    PoolRemoved,
-    RoleBound,
-    RoleUnbound,
-    TokenIssued,
-    TokenRevoked,
-)
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import Kinds
 from processors.base import MachineBase
-from processors.entitlement.access_rows import AccessEvent
+from processors.entitlement.access_rows import KINDS, AccessEvent
 from processors.entitlement.admission.admit import Admissions
 from processors.entitlement.admission.lend import Lending
 from processors.entitlement.admission.turns import Turns
-from processors.entitlement.conversion import from_0_3, unchanged
+from processors.entitlement.conversion import from_0_3
 from processors.entitlement.pools import Pools
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.limits import Limits, Parking
@@ -71,7 +62,7 @@ from processors.entitlement.rows import (
 from processors.entitlement.state import State
 from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
-from processors.state.conversion import Conversions
+from processors.state.conversion import Conversions, with_defaults
 from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers
 from processors.state.steps import Pass, Step, decide_in_steps
@@ -87,7 +78,7 @@ class Entitlement(MachineBase):
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
     logic: ClassVar[int] = 19
     state: ClassVar[int] = 11
-    conversions: ClassVar[Conversions] = {9: from_0_3, 10: unchanged}
+    conversions: ClassVar[Conversions] = {9: from_0_3, 10: with_defaults({})}
 
     def __init__(self, cell: int = 0) -> None:
         super().__init__(CurrentInput())
@@ -115,11 +106,7 @@ class Entitlement(MachineBase):
             (PoolDefined, self._asked),
             (PoolRemoved, self._asked),
             (CellConfigured, self._asked),
-            (RoleBound, self._asked),
-            (RoleUnbound, self._asked),
-            (TokenIssued, self._asked),
-            (TokenRevoked, self._asked),
-            (LockdownSet, self._asked),
+            *((kind, self._asked) for kind in KINDS),
             (JobAccepted, self._accepted),
             (InstancesChanged, self._instances_changed),
             (JobPriorityChanged, self._priority_changed),

@@ -9,16 +9,7 @@ from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobChanged, RunsEnded
 from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
-from events.records.pools import (
-    CellConfigured,
-    LockdownSet,
-    PoolDefined,
-    PoolRemoved,
-    RoleBound,
-    RoleUnbound,
-    TokenIssued,
-    TokenRevoked,
-)
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import REVOCABLE, STANDARD, STANDARD_KINDS, Kinds, Vector
 from events.work_classes import precedence_of
 from processors.entitlement.access_rows import AccessEvent, AccessFact, access_fact
@@ -353,10 +344,10 @@ class AskRow(msgspec.Struct, array_like=True):
 def ask_row(event: PoolDefined | PoolRemoved | CellConfigured | AccessEvent) -> AskRow:
     """The row of a fact."""
     match event:
-        case RoleBound() | RoleUnbound() | TokenIssued() | TokenRevoked() | LockdownSet():
-            return AskRow(access_fact(event))
+        case PoolDefined():
+            return AskRow(row_of(DefinedRow, event))
         case PoolRemoved():
             return AskRow(RemovedRow(event.command_id, event.path))
         case CellConfigured():
             return AskRow(ConfiguredRow(event.command_id, change_of(event)))
-    return AskRow(row_of(DefinedRow, event))
+    return AskRow(access_fact(event))

@@ -11,7 +11,7 @@ from starlette.types import Scope
 from events.actors import TOKEN
 from paceline.client.bearer import SCHEME, shown, unfit
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
-from projections.access.identity import EVERYTHING, Identity
+from projections.access.identity import EVERYTHING, NOBODY, Identity
 from projections.access.wrong_tokens import WrongTokens
 from projections.api.problems import Problem
 
@@ -65,10 +65,11 @@ class Authentication:
         if identity is None and token:
             await self._wrong.delay(scope)
             raise needed(header)
-        who = identity or Identity()
+        who = identity or NOBODY
         if who.is_cell or who.run is not None:
             return who
-        return replace(who, reads=granted.reads_of(who.subject, who.groups))
+        reads = granted.reads_of(who.subject, who.groups)
+        return who if reads is None else replace(who, reads=reads)
 
     def _issued(self, token: str, granted: Granted) -> Identity | None:
         """The identity that an issued token proves; None: there is no such token. Raises a problem for an ended one."""
@@ -87,9 +88,13 @@ def needed(header: str | None) -> Problem:
     return Problem(401, "TOKEN_NEEDED", f"{_fault(header)}: {HINT}", headers={"WWW-Authenticate": "Bearer"})
 
 
+def refused(code: str, why: str) -> Problem:
+    """The problem of who shows a token that proves nothing here and now."""
+    return Problem(401, code, why, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
+
+
 def _ended(code: str, what: str, token: IssuedToken) -> Problem:
-    ask = f"ask an admin of the cell for another one for {token.subject}"
-    return Problem(401, code, f"{what}: {ask}", headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
+    return refused(code, f"{what}: ask an admin of the cell for another one for {token.subject}")
 
 
 def _fault(header: str | None) -> str:

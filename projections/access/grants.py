@@ -1,4 +1,4 @@
-"""The grants of a cell, as its views have them: bindings, tokens, lockdowns and settings, kept in memory.
+"""The grants of a cell, as its views have them: bindings, tokens and who may read, kept in memory.
 
 No request asks the views for it as long as nothing of it has changed.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.access import Binding, covers, readable
+from events.access import Binding, readable
 from projections.views.reader import Views, ViewsAway
 
-OPEN, ROLES = "open", "roles"
-"""The setting `access`: whether reading needs no role."""
+OPEN = "open"
+"""The setting `access`: reading needs no role."""
 LOOK_S = 0.25
 """Views that another process keeps don't say when they change: they are looked at so often at most."""
 ACTORS_MAX = 4096
@@ -31,29 +31,13 @@ class IssuedToken:
     is_revoked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lockdown:
-    """A pool in which nothing is to be changed, / for the cell: since when, why, and who wants it so."""
-
-    pool: str
-    since_ms: int
-    reason: str
-    actor: str
-
-
 @dataclass(frozen=True)
 class Granted:
-    """All that is granted at one state of the views. `read_to`: the offset in paceline.pools that they have read to;
-    `tokens`: by the SHA-256 of each.
-    """
+    """All that is granted at one state of the views. `tokens`: by the SHA-256 of each."""
 
-    read_to: int = -1
     bindings: Sequence[Binding] = ()
     tokens: Mapping[bytes, IssuedToken] = field(default_factory=dict)
-    lockdowns: Sequence[Lockdown] = ()
     access: str = OPEN
-    calls_per_s: int = 0
-    streams_per_actor: int = 0
     _of_actors: dict[tuple[str, frozenset[str]], tuple[Binding, ...]] = field(default_factory=dict)
 
     def bindings_of(self, subject: str, groups: frozenset[str]) -> tuple[Binding, ...]:
@@ -70,10 +54,6 @@ class Granted:
     def reads_of(self, subject: str, groups: frozenset[str]) -> tuple[str, ...] | None:
         """The topmost pools that an actor may read; None: all of the cell."""
         return None if self.access == OPEN else readable(self.bindings_of(subject, groups), now_ms())
-
-    def lockdown_of(self, pool: str) -> Lockdown | None:
-        """The lockdown that a pool is under."""
-        return next((each for each in self.lockdowns if covers(each.pool, pool)), None)
 
 
 Load = Callable[[Connection], Granted]
@@ -99,9 +79,8 @@ class Grants:
         try:
             with self._views.read_all() as connection:
                 self._held = self._load(connection)
-        except (
-            ViewsAway
-        ):  # what was known stays so; who knows nothing lets nobody in by a token, and has nothing to show
+        except ViewsAway:
+            # What was known stays so; who knows nothing lets nobody in by a token, and has nothing to show.
             return granted or Granted()
         self._version = version
         return self._held

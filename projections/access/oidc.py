@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from events.actors import SUBJECT_MAX
-from events.unsafe_text import INVISIBLE
+from events.actors import OIDC, SUBJECT_MAX
+from events.unsafe_text import is_visible
 from paceline.client.bearer import shown
+from projections.access.authentication import refused
 from projections.access.identity import Identity
 from projections.api.problems import Problem
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
 
-OIDC = "oidc"
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """The algorithms of signatures that are taken: those whose key the issuer alone has."""
 SKEW_S = 60
@@ -160,9 +160,9 @@ class OidcProver:
         """The identity of who shows a token. Raises a problem."""
         header, claims = (_part(token, at) for at in (0, 1))
         if str(claims.get("iss", "")).rstrip("/") != self._issuer.url.rstrip("/"):
-            raise _refused("TOKEN_ISSUER_WRONG", "the token is of another issuer than that of this cell")
+            raise refused("TOKEN_ISSUER_WRONG", "the token is of another issuer than that of this cell")
         if header.get("alg") not in ALGORITHMS:
-            raise _refused("TOKEN_ALGORITHM_WRONG", f"the token must be signed by one of {', '.join(ALGORITHMS)}")
+            raise refused("TOKEN_ALGORITHM_WRONG", f"the token must be signed by one of {', '.join(ALGORITHMS)}")
         try:
             keys = await self._keys.with_key(str(header.get("kid", "")))
         except IssuerAway as away:
@@ -176,27 +176,26 @@ class OidcProver:
         try:
             claims = jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
         except errors.InvalidKeyIdError as error:
-            raise _refused("TOKEN_KEY_UNKNOWN", "the issuer has no such key") from error
+            raise refused("TOKEN_KEY_UNKNOWN", "the issuer has no such key") from error
         except (errors.JoseError, ValueError, TypeError) as error:
-            raise _refused("TOKEN_NOT_GENUINE", "the token was not signed by the issuer") from error
+            raise refused("TOKEN_NOT_GENUINE", "the token was not signed by the issuer") from error
         now = self._now()
         ends, begins = _time(claims, "exp"), max(_time(claims, "nbf") or 0, _time(claims, "iat") or 0)
         if ends is None or now >= ends + SKEW_S:
-            raise _refused("TOKEN_EXPIRED", "the token has expired: sign in again")
+            raise refused("TOKEN_EXPIRED", "the token has expired: sign in again")
         if now < begins - SKEW_S:
-            raise _refused("TOKEN_NOT_YET_VALID", "the token is not valid yet: do the clocks differ?")
+            raise refused("TOKEN_NOT_YET_VALID", "the token is not valid yet: do the clocks differ?")
         audience = claims.get("aud")
         if self._issuer.audience not in (audience if isinstance(audience, list) else [audience]):
-            raise _refused("TOKEN_AUDIENCE_WRONG", f"the token is not for {self._issuer.audience}")
+            raise refused("TOKEN_AUDIENCE_WRONG", f"the token is not for {self._issuer.audience}")
         return claims
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         subject, groups = claims.get(self._issuer.subject_claim), claims.get(self._issuer.groups_claim)
         if self._issuer.subject_claim == "email" and claims.get("email_verified") is False:
-            raise _refused("TOKEN_SUBJECT_MISSING", "the issuer has not verified the claim email of the token")
-        fits = isinstance(subject, str) and 0 < len(subject) <= SUBJECT_MAX and subject.isprintable()
-        if not isinstance(subject, str) or not fits or INVISIBLE.search(subject):
-            raise _refused("TOKEN_SUBJECT_MISSING", f"the claim {self._issuer.subject_claim} of the token names nobody")
+            raise refused("TOKEN_SUBJECT_MISSING", "the issuer has not verified the claim email of the token")
+        if not isinstance(subject, str) or not is_visible(subject, SUBJECT_MAX):
+            raise refused("TOKEN_SUBJECT_MISSING", f"the claim {self._issuer.subject_claim} of the token names nobody")
         names = frozenset(each for each in groups if isinstance(each, str)) if isinstance(groups, list) else frozenset()
         return Identity(subject, names, OIDC, self._issuer.url)
 
@@ -231,7 +230,3 @@ def _part(token: str, at: int) -> dict[str, Any]:
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _refused(code: str, why: str) -> Problem:
-    return Problem(401, code, why, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})

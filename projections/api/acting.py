@@ -16,7 +16,7 @@ from starlette.types import Scope
 from events.actors import API, ENVIRONMENT, HEADER, SESSION, SUBJECT_MAX, SYSTEM_USER
 from events.records.base import Event
 from events.records.parts import Actor
-from events.unsafe_text import INVISIBLE
+from events.unsafe_text import is_visible
 from paceline.client.acting import HOW_HEADER, NAME_HEADER
 from projections.access.identity import Identity
 from projections.api.problems import Problem
@@ -54,13 +54,6 @@ def begin(scope: Scope, headers: Headers, who: Identity, in_session: bool) -> No
     _actor.set(Actor(_words(NAME_HEADER, text, SUBJECT_MAX), how, address, reason=reason))
 
 
-def allowed_by(binding: int | None, read_to: int | None) -> None:
-    """Notes what allows the facts that are written from now on, see the record `Actor`."""
-    actor = _actor.get()
-    if actor is not None and (actor.binding, actor.read_to) != (binding, read_to):
-        _actor.set(msgspec.structs.replace(actor, binding=binding, read_to=read_to))
-
-
 def present() -> Actor | None:
     """The actor of the request that is answered; None: there is no request."""
     return _actor.get()
@@ -80,7 +73,7 @@ def _words(header: str, text: str, most: int) -> str:
         words = unquote(text, errors="strict").strip() if text.isascii() else ""
     except UnicodeDecodeError:
         words = ""
-    if not words or len(words) > most or not words.isprintable() or INVISIBLE.search(words):
+    if not is_visible(words, most):
         fault = f"must be 1 to {most} visible characters, percent-encoded (of UTF-8) beyond ASCII"
         raise Problem(422, "INVALID_REQUEST", f"{header} {fault}", [(f"/header/{header}", fault)])
     return words

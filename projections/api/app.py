@@ -103,8 +103,7 @@ def create_app(
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
-    grants = Grants(views, lambda connection: Granted())
-    context = Context(views, log, facts, grants, cell_info, task_log, streams_max, list(others), operations, replays)
+    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
     context = replace(
         context,
         plans=plans,
@@ -114,7 +113,7 @@ def create_app(
         secrets=secrets,
         host_usage=host_usage,
     )
-    app = app_over(context, Guarded(token, listen, Authentication(token, grants)), gateway)
+    app = app_over(context, Guarded(token, listen, Authentication(token, Grants(views, lambda _: Granted()))), gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
 
@@ -124,7 +123,6 @@ def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.guards = guards
-    app.state.authentication = guards.authentication
     app.include_router(system.probes(), responses=PROBLEMS)
     app.include_router(problem_pages.routes(), dependencies=[Depends(known_parameters)])
     for part in (

@@ -56,7 +56,6 @@ def create_cells_app(apps: Mapping[int, FastAPI], moments: MomentSource | None =
 def _app_over(apps: Mapping[int, FastAPI], contexts: Mapping[int, Context], guards: Guarded) -> FastAPI:
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
     app.state.guards = guards
-    app.state.authentication = guards.authentication
     router = Router(apps, contexts)
     checks = [Depends(known_parameters)]
     for part in (

@@ -24,7 +24,6 @@ from events.topics import MACHINES, POOLS
 from paceline.client.cell_models import ServedCell
 from paceline.client.operation_models import ProcessOperations, RoundResult
 from paceline.client.output_ask import OutputAsk
-from projections.access.grants import Grants
 from projections.access.limits import ByLimits
 from projections.api.acting import signed
 from projections.api.log_loss import Appends
@@ -231,14 +230,12 @@ class Caches:
 @dataclass(frozen=True, slots=True)
 class Context:
     """The parts that routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
-    pools; `grants`: those of the present, where it shows the past too; `beside`: the contexts of those that this server
-    has too.
+    pools; `beside`: the contexts of those that this server has too.
     """
 
     views: Views
     log: Log
     facts: Appends
-    grants: Grants
     cell_info: Callable[[], ServedCell]
     task_log: TaskLog | None
     streams_max: int

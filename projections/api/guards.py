@@ -1,7 +1,6 @@
 """Guards of requests: who makes them, names of the host and origins against other people's web pages, JSON only.
 
-What somebody may is checked by the routes (`projections/access/rules.py`). The routes of agents under /v1/agents check
-their token themselves, the pages under /ui/ their session.
+The routes of agents under /v1/agents check their token themselves, the pages under /ui/ their session.
 """
 
 import ipaddress

@@ -11,7 +11,7 @@ from events.taints import text_of
 from events.words import plural
 from projections.queries import story_access, story_maintenance
 from projections.queries.sentences import amounts
-from projections.queries.story_parts import NAMED, Part, host, job, joined, named, pool
+from projections.queries.story_parts import NAMED, Part, because, host, job, joined, named, pool
 from projections.record_json import at
 
 HEARING = {Hearing.HEARD: "heard", Hearing.SILENT: "silent", Hearing.LOST: "lost"}
@@ -26,22 +26,17 @@ def sentence(event: Event, kinds: Kinds) -> list[Part]:
 _NO_SETTINGS = ("command_id", "reason", "actor")
 
 
-def _because(event: Any, before: str = ": ") -> str:
-    """The reason that a user gave."""
-    return before + event.reason if event.reason else ""
-
-
 def _defined(event: Any, kinds: Kinds) -> list[Part]:
     parts = [f"{name} {amounts(each, kinds)}" for name in ("reservation", "limit") if (each := getattr(event, name))]
     parts += ["closed"] * event.closed
-    return [pool(event.path), " defined", f": {', '.join(parts)}" if parts else "", _because(event, "; ")]
+    return [pool(event.path), " defined", f": {', '.join(parts)}" if parts else "", because(event, "; ")]
 
 
 def _configured(event: Any, _: Kinds) -> list[Part]:
     names = [
         name for name in event.__struct_fields__ if name not in _NO_SETTINGS and getattr(event, name) not in (None, ())
     ]
-    return [f"cell settings changed: {', '.join(names) or 'none'}{_because(event, '; ')}"]
+    return [f"cell settings changed: {', '.join(names) or 'none'}{because(event, '; ')}"]
 
 
 def _suspected(event: Any, _: Kinds) -> list[Part]:
@@ -84,7 +79,7 @@ def _host(text: Callable[[Any], str]) -> _Say:
 
 
 def _asked(what: str) -> _Say:
-    return _host(lambda event: what + _because(event))
+    return _host(lambda event: what + because(event))
 
 
 def _offered(event: Any, kinds: Kinds) -> list[Part]:
@@ -150,7 +145,7 @@ SENTENCES: dict[str, _Say] = {
     **story_access.SENTENCES,
     **story_maintenance.SENTENCES,
     "PoolDefined": _defined,
-    "PoolRemoved": lambda event, _: [pool(event.path), f" to be removed{_because(event)}"],
+    "PoolRemoved": lambda event, _: [pool(event.path), f" to be removed{because(event)}"],
     "CellConfigured": _configured,
     "PoolAnswered": _pool_answered,
     "EntitlementsSet": _entitled,

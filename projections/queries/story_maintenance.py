@@ -8,15 +8,10 @@ from events.codes import IN_EFFECT, Stage, Step
 from events.quantities import write_ms
 from events.resources import Kinds
 from events.words import plural
-from projections.queries.story_parts import NAMED, Part, host, joined, named
+from projections.queries.story_parts import NAMED, Part, because, host, joined, named
 from projections.record_json import at
 
 _Say = Callable[[Any, Kinds], list[Part]]
-
-
-def _because(event: Any) -> str:
-    """The reason that a user gave."""
-    return f": {event.reason}" if event.reason else ""
 
 
 def _hosts(event: Any, text: str) -> list[Part]:
@@ -31,12 +26,12 @@ def _drain(event: Any, _: Kinds) -> list[Part]:
         text += " by force at once"
     elif event.deadline_ms:
         text += f" with a deadline after {write_ms(event.deadline_ms)}, then {event.escalate}"
-    return _hosts(event, f"{text}{_because(event)}")
+    return _hosts(event, f"{text}{because(event)}")
 
 
 def _resume(event: Any, _: Kinds) -> list[Part]:
     return _hosts(
-        event, f"{'end of the cordon requested' if event.cordon_only else 'resumption requested'}{_because(event)}"
+        event, f"{'end of the cordon requested' if event.cordon_only else 'resumption requested'}{because(event)}"
     )
 
 
@@ -67,7 +62,7 @@ def _campaign(event: Any, _: Kinds) -> list[Part]:
 
 
 def _requested(event: Any, _: Kinds) -> list[Part]:
-    return [f"maintenance {event.maintenance_id} requested", *named("host", event.host_ids, " of "), _because(event)]
+    return [f"maintenance {event.maintenance_id} requested", *named("host", event.host_ids, " of "), because(event)]
 
 
 def _window(event: Any, _: Kinds) -> list[Part]:
@@ -79,7 +74,7 @@ def _window(event: Any, _: Kinds) -> list[Part]:
 
 def _window_set(event: Any, _: Kinds) -> list[Part]:
     text = f"maintenance window {event.window_id} set: {event.schedule} for {write_ms(event.duration_ms)}"
-    return [text, *named("host", event.host_ids, ", of "), _because(event)]
+    return [text, *named("host", event.host_ids, ", of "), because(event)]
 
 
 def _health(event: Any, _: Kinds) -> list[Part]:
@@ -103,23 +98,23 @@ def _group(event: Any) -> str:
 
 SENTENCES: dict[str, _Say] = {
     "HostsDrainRequested": _drain,
-    "HostsCordonRequested": lambda event, _: _hosts(event, f"cordon requested{_because(event)}"),
+    "HostsCordonRequested": lambda event, _: _hosts(event, f"cordon requested{because(event)}"),
     "HostsResumeRequested": _resume,
     "HostMaintenanceChanged": _stages,
     "HostsAnswered": _answered,
     "MaintenanceRequested": _requested,
     "MaintenanceActionRequested": lambda event, _: [
-        f"{event.action} of maintenance {event.maintenance_id} requested{_because(event)}"
+        f"{event.action} of maintenance {event.maintenance_id} requested{because(event)}"
     ],
     "MaintenanceChanged": _campaign,
     "MaintenanceWindowSet": _window_set,
     "MaintenanceWindowRemoved": lambda event, _: [
-        f"removal of maintenance window {event.window_id} requested{_because(event)}"
+        f"removal of maintenance window {event.window_id} requested{because(event)}"
     ],
     "MaintenanceWindowChanged": _window,
     "HostHealthReported": _health,
     "SlaGroupDefined": lambda event, _: [
-        f"SLA group {event.group}{' to be removed' if event.remove else f' defined: {_group(event)}'}{_because(event)}"
+        f"SLA group {event.group}{' to be removed' if event.remove else f' defined: {_group(event)}'}{because(event)}"
     ],
     "SlaGroupSet": lambda event, _: [
         f"SLA group {event.group} {'removed' if event.removed else f'set: {_group(event)}'}"

@@ -1,7 +1,7 @@
 """Sentences about records as parts: plain text, and the names that a page can link to."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from events.actors import binding_of
 from events.actors import named as named_actor
@@ -52,6 +52,11 @@ def named(kind: str, names: Sequence[str], before: str = "") -> list[Part]:
         out += [", " if out else before, Ref(kind, name)]
     rest = len(names) - NAMED
     return [*out, f" and {plural(rest, 'other')}"] if rest > 0 else out
+
+
+def because(event: Any, before: str = ": ") -> str:
+    """The reason that a user gave."""
+    return before + event.reason if event.reason else ""
 
 
 def by(actor: Actor) -> list[Part]:

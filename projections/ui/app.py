@@ -54,7 +54,7 @@ def add_ui(app: FastAPI, contexts: Contexts, token: str | None) -> None:
     sessions = Sessions(token) if token else None
     ui = Ui(contexts, sessions, app.state.moments)
     if sessions is not None:
-        app.state.authentication.provers.append(sessions)
+        app.state.guards.authentication.provers.append(sessions)
     app.router.routes[0:0] = [Mount("/ui", ui.bounded()), Route("/", _lead)]
 
 

@@ -38,7 +38,7 @@ class HostStageRow(msgspec.Struct):
     reason: str = ""
     """Why, in the words of who asked for it last."""
     actor: str = ""
-    """The actor, as `actors.kept` has it, in JSON; empty: not said."""
+    """The actor, as `actor_names.kept` has it, in JSON; empty: not said."""
 
 
 class HostCommandRow(msgspec.Struct):

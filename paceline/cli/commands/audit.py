@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from paceline.cli.commands.common import data_option, examples, log_options, report_option
 from paceline.client.json_type import Json
+from paceline.moments.log_cut import write_time
 from paceline.output import Column, live, note, say, show, table
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def audit(verifies: bool, data: Path | None, config: Path | None, log: Json, for
 
 def _body(verdict: "Verdict") -> Json:
     counts = ("facts", "verified", "allowed", "late", "unknown", "failed")
-    findings = [{**each._asdict(), "at": _time(each.at_ms)} for each in verdict.findings]
+    findings = [{**each._asdict(), "at": write_time(each.at_ms)} for each in verdict.findings]
     return {
         "well": not verdict.failed,
         **{name: getattr(verdict, name) for name in counts},
@@ -63,7 +63,7 @@ def _print(verdict: "Verdict") -> None:
     if verdict.findings:
         columns = [
             Column("POSITION", lambda each: each.position),
-            Column("TIME", lambda each: _time(each.at_ms)),
+            Column("TIME", lambda each: write_time(each.at_ms)),
             Column("FACT", lambda each: each.event),
             Column("ACTOR", lambda each: each.subject),
             Column("FAULT", lambda each: each.code if each.fails else f"{each.code}, within late_after"),
@@ -78,7 +78,3 @@ def _print(verdict: "Verdict") -> None:
         f"{verdict.allowed:,} were allowed, {verdict.late:,} of them late, {verdict.failed:,} were not, and "
         f"{verdict.unknown:,} can't be told; unverified: {unverified or 'none'}"
     )
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

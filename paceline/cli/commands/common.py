@@ -113,14 +113,16 @@ def data_option(function: F) -> F:
     )(function)
 
 
+def file_option(*names: str, help: str) -> Callable[[F], F]:
+    """An option that names a file."""
+    return click.option(*names, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=help)
+
+
 def ca_option(function: F) -> F:
     """`--ca`."""
-    return click.option(
-        "--ca",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="CA certificates to verify servers with, in PEM. [default: those of the machine]",
-    )(function)
+    return file_option("--ca", help="CA certificates to verify servers with, in PEM. [default: those of the machine]")(
+        function
+    )
 
 
 def output_option(function: F) -> F:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from paceline.cli.commands.common import data_option, kafka_options
+from paceline.cli.commands.common import data_option, file_option, kafka_options
 
 FORMS = ("console", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -26,25 +26,15 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
     show_config_option,
 )
 TLS_OPTIONS: tuple[Decorator, ...] = (
-    click.option(
+    file_option(
         "--tls-cert",
         "tls__cert",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
         help="Serve HTTPS with this certificate and its chain, in PEM. [default: plain HTTP]",
     ),
-    click.option(
-        "--tls-key",
-        "tls__key",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Private key of the certificate, in PEM.",
-    ),
-    click.option(
+    file_option("--tls-key", "tls__key", help="Private key of the certificate, in PEM."),
+    file_option(
         "--client-ca",
         "tls__client_ca",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
         help="CA certificates to verify client certificates with, in PEM. [default: no client certificates]",
     ),
 )
@@ -57,11 +47,9 @@ SERVICE_OPTIONS: tuple[Decorator, ...] = (
         metavar="HOST:PORT",
         help="Address of health endpoints, metrics and HTTP; port 0: any free port.",
     ),
-    click.option(
+    file_option(
         "--address-file",
         "service__address_file",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
         help="Write the address to this file once the process is listening.",
     ),
     click.option(

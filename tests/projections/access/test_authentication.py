@@ -48,7 +48,7 @@ class Cell:
     def __init__(self, access: str = "open") -> None:
         tokens = issued(RIGHT, "t1") | issued(OLD, "t2", until_ms=1) | issued(REVOKED, "t3", is_revoked=True)
         bindings = (Binding("b1", 7, "ci", "", "submitter", "/maps", 0, 0),)
-        self.granted = Granted(read_to=9, bindings=bindings, tokens=tokens, access=access)
+        self.granted = Granted(bindings=bindings, tokens=tokens, access=access)
         self.views = Views()
         grants = Grants(self.views, lambda connection: self.granted)  # type: ignore[arg-type]
         self.authentication = Authentication(CELL, grants)
