@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +23,11 @@ def newest_ms(server: Server) -> int:
     return next(server.log.scan(topic, server.log.bounds(topic)[1] - 1)).at_ms
 
 
-def removed() -> list[str]:
-    """Files of views that this process has open although they are removed."""
+def removed(made: list[Path]) -> list[str]:
+    """Which of the views of ``made`` this process has open although they are removed."""
     links = [f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd")]
-    named = [os.readlink(each) for each in links if os.path.islink(each)]
-    return [each for each in named if each.endswith(".sqlite (deleted)")]
+    named = {os.readlink(each) for each in links if os.path.islink(each)}
+    return sorted(named & {f"{each} (deleted)" for each in made})
 
 
 def test_a_time_is_answered_once_its_records_are_all_there(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +59,9 @@ def test_views_that_were_removed_are_closed_and_made_again(server: Server) -> No
     made = list(server.moments._open)
     for path in made:
         path.unlink()
-    assert removed()
+    assert removed(made)
     assert server.get("/v1/jobs", at="lifecycle/round/60").status_code == 200
-    assert not removed()
+    assert not removed(made)
 
 
 def test_a_record_that_can_not_be_read_spoils_no_moment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
