@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: help demo cell fast test soak storm hostile lock clean
+.PHONY: help demo cell fast test soak storm hostile lock sbom clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
@@ -76,6 +76,9 @@ hostile: .venv/ready ## attacks of tasks on their host, at all levels; writes th
 lock: .venv/ready ## the versions of all packages anew
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --group dev -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --extra s3 -o requirements/run.txt
+
+sbom: .venv/ready ## what Paceline is made of, as CycloneDX, to dist/
+	$(BIN)/python -m tools.sbom --cyclonedx
 
 clean: ## removes what make has made
 	rm -rf .venv .kafka .npm .pythons .containers dist build
