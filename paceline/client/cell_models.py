@@ -2,6 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
+from paceline.client.models import ActorName
 from paceline.client.operation_models import ProcessOperations
 
 Values = list[int | None]
@@ -116,6 +117,30 @@ class LogPage(TypedDict):
     """A part of the log, the newest first."""
 
     records: list[LogEntry]
+    looked_back_to: str | None
+    next_page_token: str
+
+
+class AuditedFact(TypedDict):
+    """A fact that somebody wrote. `role`, `role_pool`: of the binding that allowed it, whose fact is at
+    `role_position`; null: none was needed, or the log doesn't reach back to it.
+    """
+
+    position: str
+    at: str | None
+    event: str
+    text: str
+    pools: list[str]
+    actor: ActorName | None
+    role: str | None
+    role_pool: str | None
+    role_position: str | None
+
+
+class AuditPage(TypedDict):
+    """Facts of users and operators, the newest first."""
+
+    facts: list[AuditedFact]
     looked_back_to: str | None
     next_page_token: str
 

@@ -18,6 +18,7 @@ from paceline.client.plain_http import FAULTS
 if TYPE_CHECKING:
     from paceline.client.cause_models import Causes
     from paceline.client.cell_models import (
+        AuditedFact,
         CellInfo,
         CellOperations,
         SecretList,
@@ -293,6 +294,23 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests):
     def quarantine(self) -> "Iterator[SkippedRecord]":
         """The records that were skipped."""
         return self._all("/v1/log/quarantine", "records", {"page_size": PAGE})
+
+    def audit(
+        self,
+        actor: str = "",
+        kind: str = "",
+        pool: str = "",
+        job: str = "",
+        host: str = "",
+        since: str = "",
+        until: str = "",
+    ) -> "Iterator[AuditedFact]":
+        """Facts of users and operators, the newest first: who, when, allowed by which binding. `pool`: with those below
+        it; times are ISO 8601.
+        """
+        filters = {"actor": actor, "kind": kind, "pool": pool, "job": job, "host": host, "since": since, "until": until}
+        params = {name: value for name, value in filters.items() if value}
+        return self._all("/v1/audit", "facts", {**params, "page_size": PAGE})
 
     def ready(self) -> bool:
         """Whether the cell answers and is up to date."""

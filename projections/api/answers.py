@@ -10,6 +10,7 @@ import msgspec
 from paceline.client.batch_models import JobBatch
 from paceline.client.cause_models import Causes
 from paceline.client.cell_models import (
+    AuditPage,
     CellInfo,
     CellOperations,
     CellSeries,
@@ -97,6 +98,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}/usage": JobUsage,
     "/v1/jobs/{job_id}/versions": VersionList,
     "/v1/jobs/{job_id}/versions/{version}": Version,
+    "/v1/audit": AuditPage,
     "/v1/log": LogPage,
     "/v1/log/quarantine": QuarantinePage,
     "/v1/maintenance-windows": MaintenanceWindowList,

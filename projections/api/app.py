@@ -13,6 +13,7 @@ from paceline.client.proof import Proving
 from projections.access.authentication import Authentication
 from projections.access.grants import Granted, Grants
 from projections.api import (
+    audit,
     causes,
     drains,
     execs,
@@ -147,6 +148,7 @@ def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None
         series,
         causes,
         log_pages,
+        audit,
         system,
     ):
         app.include_router(part.routes(context), dependencies=[Depends(own_cell)], responses=PROBLEMS)

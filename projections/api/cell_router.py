@@ -136,7 +136,7 @@ class Router:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case (
-                ["v1", "events" | "log" | "usage"]
+                ["v1", "audit" | "events" | "log" | "usage"]
                 | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions"]
                 | ["v1", "maintenances" | "maintenance-windows" | "slas" | "sla-groups", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]

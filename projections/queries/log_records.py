@@ -103,7 +103,7 @@ def page(connection: Connection, log: Log, log_filter: LogFilter, size: int, end
     source = (
         _of_job(connection, log, log_filter, ends_left, starts)
         if log_filter.job
-        else _back(log, log_filter.topics, ends_left, starts)
+        else back(log, log_filter.topics, ends_left, starts)
     )
     for record in source:
         looked, weight, at_ms = looked + 1, weight + len(record.value), record.at_ms
@@ -116,7 +116,7 @@ def page(connection: Connection, log: Log, log_filter: LogFilter, size: int, end
     return LogPage(entries, None, at_ms)
 
 
-def _back(log: Log, topics: Sequence[str], ends: Ends, starts: Ends) -> Iterator[LogRecord]:
+def back(log: Log, topics: Sequence[str], ends: Ends, starts: Ends) -> Iterator[LogRecord]:
     """The records of some topics, the newest first."""
     left = {topic: ends.get(topic, 0) for topic in topics}
     held: dict[str, list[LogRecord]] = {}
