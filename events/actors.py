@@ -11,6 +11,7 @@ import fastavro
 import msgspec
 
 from events.codec import HEADER_BYTES, ID_HEADER_BYTES, MARKER, writer_schema
+from events.records.base import Event
 from events.records.parts import Actor
 from events.topics import POOLS
 
@@ -44,6 +45,12 @@ def named(actor: Actor) -> str:
     if actor.how == RUN and (run := _OF_RUN.fullmatch(actor.subject)):
         return "run {2} of {0}/{1}".format(*run.groups())
     return f"{name} (token {_short(actor.credential)})" if actor.how == TOKEN and actor.credential else name
+
+
+def writer_of(event: Event) -> str:
+    """The subject of who has written a fact; empty: it doesn't say."""
+    actor: Actor | None = getattr(event, "actor", None)
+    return "" if actor is None else actor.subject
 
 
 def binding_of(actor: Actor) -> str:

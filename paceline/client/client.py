@@ -151,13 +151,17 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests):
         """One host."""
         return cast("Host", self._get(path_of("hosts", host_id)))
 
-    def host_history(self, host_id: str) -> Iterator[HistoryEntry]:
-        """The history of a host, the oldest first: what was asked and decided of it, by whom and why."""
-        return self._all(path_of("hosts", host_id, "history"), "events", {"page_size": PAGE})
+    def host_history(self, host_id: str, actor: str | None = None) -> Iterator[HistoryEntry]:
+        """The history of a host, the oldest first: what was asked and decided of it, by whom and why; `actor`: only
+        what this user wrote.
+        """
+        return self._all(path_of("hosts", host_id, "history"), "events", {"actor": actor, "page_size": PAGE})
 
-    def pool_history(self, path: str) -> Iterator[HistoryEntry]:
-        """The history of a pool, the oldest first; of `/` that of the settings of the cell."""
-        return self._all(pool_path(path, "pool-histories"), "events", {"page_size": PAGE})
+    def pool_history(self, path: str, actor: str | None = None) -> Iterator[HistoryEntry]:
+        """The history of a pool, the oldest first; of `/` that of the settings of the cell; `actor`: only what this
+        user wrote.
+        """
+        return self._all(pool_path(path, "pool-histories"), "events", {"actor": actor, "page_size": PAGE})
 
     def host_tasks(self, host_id: str) -> Iterator[Task]:
         """The tasks on a host."""

@@ -19,7 +19,8 @@ STREAM_SILENCE_S = 40.0
 class EventCriteria(TypedDict, total=False):
     """A filter of events; all that is given must hold. `about`: jobs, pools or hosts, several with commas; `job`,
     `host`: by name; `pool`: with all below it; `state`: a job has come into one of these; `owner`, `label` (KEY:VALUE)
-    and `text` as in lists of jobs; `since`: an RFC 3339 time; `at`: begin at a moment of the past.
+    and `text` as in lists of jobs; `actor`: facts that this user wrote; `since`: an RFC 3339 time; `at`: begin at a
+    moment of the past.
     """
 
     about: str | None
@@ -30,6 +31,7 @@ class EventCriteria(TypedDict, total=False):
     owner: Sequence[str]
     label: Sequence[str]
     text: str | None
+    actor: str | None
     since: str | None
     at: str | None
 

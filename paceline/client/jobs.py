@@ -248,9 +248,9 @@ class JobRequests(Requests):
         """Why a job is where it is."""
         return cast(Explanation, self._get(path_of("jobs", job_id, "explanation")))
 
-    def history(self, job_id: str) -> Iterator[HistoryEntry]:
-        """The history of a job, the oldest entry first."""
-        return self._all(path_of("jobs", job_id, "history"), "events", {"page_size": PAGE})
+    def history(self, job_id: str, actor: str | None = None) -> Iterator[HistoryEntry]:
+        """The history of a job, the oldest entry first; `actor`: only what this user wrote."""
+        return self._all(path_of("jobs", job_id, "history"), "events", {"actor": actor, "page_size": PAGE})
 
     def versions(self, job_id: str) -> list[Version]:
         """The versions of a job that are kept, the newest first, without their specifications."""

@@ -9,6 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from events.actors import TOKEN
+from events.hashed_names import NameHashes
 from paceline.client.bearer import SCHEME, shown, unfit
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import EVERYTHING, NOBODY, Identity
@@ -39,9 +40,10 @@ class Authentication:
     add, in their order.
     """
 
-    def __init__(self, token: str, grants: Grants) -> None:
+    def __init__(self, token: str, grants: Grants, names: NameHashes | None = None) -> None:
         self._token = token.encode()
         self.grants = grants
+        self.names = names or NameHashes()
         self.provers: list[Prover] = []
         self._wrong = WrongTokens()
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, Depends, FastAPI
 
 from events.bounds import ALARM_UNREAD_MS
+from events.hashed_names import NameHashes
 from events.log.port import Log
 from paceline.client.cell_models import ServedCell
 from paceline.client.proof import Proving
@@ -93,6 +94,7 @@ def create_app(
     carries: Execs | None = None,
     secrets: Secrets | None = None,
     host_usage: AskHost | None = None,
+    names: NameHashes | None = None,
 ) -> FastAPI:
     """The app over the views of a cell.
 
@@ -100,10 +102,12 @@ def create_app(
     agents, `task_log` asks a host for output, `host_usage` for what its runs use, `others` are the logs of the other
     cells, which are told of pools, `moments` makes views of the past, `operations` tells what this process knows beside
     the views, `replays` decides rounds again, `plans` plans facts, `placements` derives candidates; `carries` takes
-    commands into runs, `secrets` keeps values; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
+    commands into runs, `secrets` keeps values, `names` has the key by which names are hashed; `alarm_unread_ms`: see
+    `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
+    names = names or NameHashes()
     context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
     context = replace(
         context,
@@ -113,8 +117,11 @@ def create_app(
         execs=carries,
         secrets=secrets,
         host_usage=host_usage,
+        names=names,
     )
-    app = app_over(context, Guarded(token, listen, Authentication(token, Grants(views, lambda _: Granted()))), gateway)
+    app = app_over(
+        context, Guarded(token, listen, Authentication(token, Grants(views, lambda _: Granted()), names)), gateway
+    )
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
 

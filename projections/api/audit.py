@@ -11,6 +11,7 @@ from events.records import BY_NAME as KINDS
 from paceline.client import cell_models
 from projections.actor_names import actor_json
 from projections.api.context import Context, Pages, Place, Reading, next_token
+from projections.api.list_requests import Actors
 from projections.api.problems import Problem
 from projections.queries import audit
 from projections.queries.audit import AuditFilter, Deed
@@ -28,7 +29,7 @@ def routes(context: Context) -> APIRouter:
     async def list_audit(
         read: Reading,
         page: Pages,
-        actor: Annotated[Name, Query(description="The subject of who wrote it.")] = "",
+        actors: Actors,
         kind: Annotated[Name, Query(description="Name of a fact, such as JobStopRequested.")] = "",
         pool: Annotated[Name, Query(description="A pool, those below it, and the jobs of all these.")] = "",
         job: Name = "",
@@ -43,7 +44,7 @@ def routes(context: Context) -> APIRouter:
         if kind and kind not in KINDS:
             raise Problem(422, "INVALID_REQUEST", f"{kind[:80]!r} is no kind of record", [("/query/kind", "no kind")])
         path = f"/{pool.strip('/')}" if pool else ""
-        criteria = AuditFilter(actor, kind, path, job, host, _ms(since), _ms(until))
+        criteria = AuditFilter(actors, kind, path, job, host, _ms(since), _ms(until))
         ends = page.after(list[Place], "audit", *criteria)
 
         def look(connection: Connection) -> cell_models.AuditPage:

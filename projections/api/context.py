@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import ALARM_UNREAD_MS, INT_MAX
 from events.codec import encode
+from events.hashed_names import NameHashes
 from events.log.port import Log, NewRecord
 from events.records.base import Event
 from events.records.parts import Actor
@@ -248,6 +249,7 @@ class Context:
     execs: Execs | None = None
     secrets: Secrets | None = None
     host_usage: AskHost | None = None
+    names: NameHashes = field(default_factory=NameHashes)
     is_past: bool = False
     """Whether it shows a moment that is over."""
     beside: "list[Context]" = field(default_factory=list)

@@ -24,7 +24,7 @@ from events.taints import KEY
 from paceline.client.page_models import HistoryPage, HostsPage, TasksPage
 from projections.api.commands import Command, carry_out
 from projections.api.context import HISTORY_KEY, Context, Pages, Place, Reading, Wait, next_token
-from projections.api.list_requests import HostsQuery
+from projections.api.list_requests import Actors, HostsQuery
 from projections.api.problems import ANSWERED, not_found
 from projections.queries import entities, host_list, host_maintenance
 from projections.queries import tasks as task_queries
@@ -108,15 +108,15 @@ def routes(context: Context) -> APIRouter:
         return await read(look)
 
     @router.get("/{host_id}/history")
-    async def history(host_id: str, read: Reading, page: Pages) -> Response:
+    async def history(host_id: str, read: Reading, page: Pages, actors: Actors) -> Response:
         """The history of a host, of one that was removed too: what was asked and decided of it, the oldest first."""
-        after = page.after(HISTORY_KEY, "host history", host_id)
+        after = page.after(HISTORY_KEY, *(words := ("host history", host_id, actors)))
 
         def look(connection: Connection) -> HistoryPage:
-            rows = history_page(connection, of_host(host_id), page.size, after)
-            if not rows.items and after is None:
+            rows = history_page(connection, of_host(host_id), page.size, after, actors=actors)
+            if not (rows.items or after or history_page(connection, of_host(host_id), 1, None).items):
                 _host(connection, host_id)
-            return {"events": rows.items, "next_page_token": next_token(rows.next, "host history", host_id)}
+            return {"events": rows.items, "next_page_token": next_token(rows.next, *words)}
 
         return await read(look)
 

@@ -31,6 +31,7 @@ from projections.api.job_lookup import find_job, job_shown, read_views
 from projections.api.known_queries import KnownQueries, remember
 from projections.api.list_requests import (
     PAIRS_MAX,
+    Actors,
     States,
     TasksQuery,
     must_have_host,
@@ -142,14 +143,15 @@ def _reads(router: APIRouter) -> None:
         return await read(lambda connection: entities.explanation(connection, find_job(connection, job_id)))
 
     @router.get("/{job_id}/history")
-    async def history(job_id: str, read: Reading, page: Pages) -> Response:
+    async def history(job_id: str, read: Reading, page: Pages, actors: Actors) -> Response:
         """The history of the job: facts and decisions, the oldest first."""
-        after = page.after(HISTORY_KEY, "history", job_id)
+        words = "history", job_id, actors
+        after = page.after(HISTORY_KEY, *words)
 
         def look(connection: Connection) -> HistoryPage:
             find_job(connection, job_id)
-            rows = entities.history_page(connection, job_id, page.size, after)
-            return {"events": rows.items, "next_page_token": next_token(rows.next, "history", job_id)}
+            rows = entities.history_page(connection, job_id, page.size, after, actors=actors)
+            return {"events": rows.items, "next_page_token": next_token(rows.next, *words)}
 
         return await read(look)
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 from sqlalchemy import Connection
 
+from events.actors import SUBJECT_MAX
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, TaskState
+from events.hashed_names import NameHashes
 from events.instance_ranges import PATTERN, read_ranges
 from projections.api.context import PAGE_MAX, Paging
 from projections.api.problems import Problem
@@ -24,6 +26,20 @@ PAIRS_MAX = 32
 RANGES_MAX = 1024
 States = Annotated[str, Query(description="States, separated by commas.")]
 Text = Annotated[str, Query(max_length=WORD_MAX, description="Part of the id.")]
+
+
+async def actors_asked_for(
+    request: Request,
+    actor: Annotated[
+        str, Query(max_length=SUBJECT_MAX, description="Only what this user wrote, by its `subject`.")
+    ] = "",
+) -> Sequence[str]:
+    """The subjects that facts may name for a user whose facts are asked for; none: those of all are."""
+    names: NameHashes = request.app.state.guards.authentication.names
+    return names.forms(actor) if actor else ()
+
+
+Actors = Annotated[Sequence[str], Depends(actors_asked_for)]
 
 
 class HostsRequest(NamedTuple):

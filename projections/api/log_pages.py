@@ -1,5 +1,6 @@
 """The route of the log: facts and decisions in words, the newest first."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -9,6 +10,7 @@ from events.records import BY_NAME as KINDS
 from events.topics import BY_NAME
 from paceline.client import cell_models
 from projections.api.context import Context, Pages, Place, Reading, next_token
+from projections.api.list_requests import Actors
 from projections.api.problems import Problem
 from projections.queries import log_records
 from projections.queries.log_records import LogEntry, LogFilter
@@ -26,6 +28,7 @@ def routes(context: Context) -> APIRouter:
     async def log(
         read: Reading,
         page: Pages,
+        actors: Actors,
         topic: Annotated[Name, Query(description="Such as jobs or lifecycle; all without.")] = "",
         kind: Annotated[Name, Query(description="Name of a fact or a decision, such as RunsEnded.")] = "",
         job: Name = "",
@@ -35,7 +38,7 @@ def routes(context: Context) -> APIRouter:
         """Facts and decisions in words, the newest first. A page looks at a bounded part of the log; `looked_back_to`
         says how far, and `next_page_token` leads on, also where nothing was found there.
         """
-        asked = filter_of(topic, kind, job, pool, host)
+        asked = filter_of(topic, kind, job, pool, host, actors)
         names = list(BY_NAME)
         ends = page.after(list[Place], "log", *asked)
 
@@ -54,14 +57,14 @@ def routes(context: Context) -> APIRouter:
     return router
 
 
-def filter_of(topic: str, kind: str, job: str, pool: str, host: str) -> LogFilter:
+def filter_of(topic: str, kind: str, job: str, pool: str, host: str, actors: Sequence[str] = ()) -> LogFilter:
     """The filter that these parameters make. Raises a problem where there is no such topic or kind."""
     name = f"paceline.{topic.removeprefix('paceline.')}"
     if topic and name not in BY_NAME:
         raise Problem(422, "INVALID_REQUEST", f"{topic[:80]!r} is no topic", [("/query/topic", "no topic")])
     if kind and kind not in KINDS:
         raise Problem(422, "INVALID_REQUEST", f"{kind[:80]!r} is no kind of record", [("/query/kind", "no kind")])
-    return LogFilter((name,) if topic else log_records.TOPICS, kind, job, pool, host)
+    return LogFilter((name,) if topic else log_records.TOPICS, kind, job, pool, host, actors)
 
 
 def _json(entry: LogEntry) -> cell_models.LogEntry:

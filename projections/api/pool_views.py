@@ -18,6 +18,7 @@ from paceline.client.page_models import HistoryPage
 from paceline.client.pool_models import Entitlement, PoolPlans
 from projections.api.context import HISTORY_KEY, Context, Pages, Reading, next_token
 from projections.api.job_plans import plans_of
+from projections.api.list_requests import Actors
 from projections.api.pools import PATH, checked
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.queries import entitlements, pool_tree
@@ -58,17 +59,19 @@ def routes(context: Context) -> APIRouter:
         return await read(look)
 
     @router.get("/v1/pool-histories/{path:path}")
-    async def history(path: str, read: Reading, page: Pages) -> Response:
+    async def history(path: str, read: Reading, page: Pages, actors: Actors) -> Response:
         """The history of a pool, of one that was removed too: what was asked of it and of the pools right below, and
         what entitlement answered; without a path that of the settings of the cell. The oldest first.
         """
-        after = page.after(HISTORY_KEY, "pool history", path)
+        words = "pool history", path, actors
+        after = page.after(HISTORY_KEY, *words)
 
         def look(connection: Connection) -> HistoryPage:
-            rows = history_page(connection, of_pool(f"/{path}"), page.size, after)
-            if path and not rows.items and after is None:
+            rows = history_page(connection, of_pool(f"/{path}"), page.size, after, actors=actors)
+            first = rows.items or after or history_page(connection, of_pool(f"/{path}"), 1, None).items
+            if path and not first:
                 known(context, connection, path)
-            return {"events": rows.items, "next_page_token": next_token(rows.next, "pool history", path)}
+            return {"events": rows.items, "next_page_token": next_token(rows.next, *words)}
 
         return await read(look)
 

@@ -21,7 +21,15 @@ from events.bounds import WORD_MAX
 from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
 from projections.api.jobs import OWNERS_MAX, job_states
-from projections.api.list_requests import PAIRS_MAX, States, must_have_host, must_have_job, must_have_pool, pair_of
+from projections.api.list_requests import (
+    PAIRS_MAX,
+    Actors,
+    States,
+    must_have_host,
+    must_have_job,
+    must_have_pool,
+    pair_of,
+)
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries.event_filter import KINDS, EventFilter
@@ -86,6 +94,7 @@ Names = Annotated[list[str] | None, Query(max_length=NAMES_MAX)]
 
 
 async def events_filter(
+    actors: Actors,
     about: Annotated[str, Query(description="jobs, pools or hosts, separated by commas: events about such only.")] = "",
     job: Names = None,
     host: Names = None,
@@ -115,6 +124,7 @@ async def events_filter(
         [pair_of("label", each) for each in label or ()],
         text,
         int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0,
+        actors,
     )
     return criteria if any(criteria) else None
 

@@ -3,7 +3,7 @@
 Each page reads a bounded part of the log, as `log_records` does. `paceline audit --verify` shares no code with this.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -35,9 +35,9 @@ _POOL_FIELDS, _JOB_FIELDS, _HOST_FIELDS = ("pool", "path"), ("job_id", "job_ids"
 
 
 class AuditFilter(NamedTuple):
-    """A filter of facts; an empty text, or a time of 0, lets all through. `pool`: with all below it."""
+    """A filter of facts; an empty field lets all through. `pool`: with all below it."""
 
-    actor: str = ""
+    actors: Sequence[str] = ()
     kind: str = ""
     pool: str = ""
     job: str = ""
@@ -114,7 +114,7 @@ def _deed(connection: Connection, log: Log, record: LogRecord, criteria: AuditFi
     actor, kind = fact.actor, type(fact).__name__
     if (
         actor is None
-        or (criteria.actor and actor.subject != criteria.actor)
+        or (criteria.actors and actor.subject not in criteria.actors)
         or (criteria.kind and kind != criteria.kind)
     ):
         return

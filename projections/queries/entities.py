@@ -1,6 +1,6 @@
 """The views as JSON values, for the API. Each function takes a connection, so that one answer sees one state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
 from projections.queries.departures import departure
 from projections.queries.host_conditions import conditions_json
-from projections.queries.job_entries import entry_json, newest_first, oldest_first
+from projections.queries.job_entries import ByActors, entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
@@ -147,10 +147,17 @@ def explanation(connection: Connection, row: JobRow) -> Explanation:
 
 
 def history_page(
-    connection: Connection, job_id: str, size: int, after: Sequence[int] | None, newest: bool = False
+    connection: Connection,
+    job_id: str,
+    size: int,
+    after: Sequence[int] | None,
+    newest: bool = False,
+    actors: Collection[str] = (),
 ) -> Page[HistoryEntry]:
-    """The history of a job, the oldest or the newest first."""
-    entries = (newest_first if newest else oldest_first)(connection, job_id, after)
+    """The history of a job, the oldest or the newest first; of some actors, a page may have fewer entries although
+    there are more.
+    """
+    entries = ByActors((newest_first if newest else oldest_first)(connection, job_id, after), actors)
     details = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
     page = first_of(details, size, lambda each: len(to_json(each[1])))
     units = kinds_of(connection).units
@@ -160,7 +167,8 @@ def history_page(
         if led := departure(connection, job_id, entry, fields):
             fields["led"] = led
         items.append(entry_json(entry, actor, text_of(line_of(entry.event, fields)), fields))
-    return Page(items, list(page.rows[-1][0][:5]) if page.more else None)
+    last = page.rows[-1][0][:5] if page.more else entries.cut_at
+    return Page(items, list(last) if last else None)
 
 
 def _actor(detail: Json) -> ActorName | None:

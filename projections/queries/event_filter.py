@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from events.actors import writer_of
 from events.id_digests import DIGEST_BYTES, job_digest
 from events.records.base import Event
 from events.records.entitlement import RightsSet
@@ -49,6 +50,8 @@ class EventFilter(NamedTuple):
     labels: Sequence[tuple[str, str]] = ()
     text: str = ""
     since_ms: int = 0
+    actors: Sequence[str] = ()
+    """A fact that one of these has written."""
 
     def of_jobs(self) -> bool:
         """Whether the rows of jobs must be looked at."""
@@ -122,6 +125,8 @@ def passing(criteria: EventFilter, event: Event, about: Subjects, matching: set[
         if (not criteria.job_ids or each in criteria.job_ids) and (not criteria.of_jobs() or each in matching)
     ]
     if criteria.states and state_of(event) not in criteria.states:
+        return None
+    if criteria.actors and writer_of(event) not in criteria.actors:
         return None
     pools = [each for each in about.pools if _in_pools(criteria.pools, each)]
     hosts = [each for each in about.hosts if not criteria.host_ids or each in criteria.host_ids]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from events.actors import writer_of
 from events.codec import CodecError, decode
 from events.log.lookup import records, stretches
 from events.log.port import Log, LogRecord
@@ -50,6 +51,8 @@ class LogFilter(NamedTuple):
     job: str = ""
     pool: str = ""
     host: str = ""
+    actors: Sequence[str] = ()
+    """Facts that one of these has written."""
 
     @property
     def asks(self) -> bool:
@@ -60,7 +63,10 @@ class LogFilter(NamedTuple):
         """Whether a fact or a decision is asked for."""
         if self.kind and type(event).__name__ != self.kind:
             return False
-        return all(not name or _names(event, _NAMES[kind], name) for kind, name in zip(_NAMES, self[2:], strict=True))
+        if self.actors and writer_of(event) not in self.actors:
+            return False
+        names = zip(_NAMES.values(), (self.job, self.pool, self.host), strict=True)
+        return all(not name or _names(event, fields, name) for fields, name in names)
 
 
 class Told(NamedTuple):

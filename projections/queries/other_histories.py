@@ -1,6 +1,6 @@
 """The histories of pools and of hosts, entry by entry: who did what, why, and what that changed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from events.topics import HOSTS, RANK
 from paceline.client.json_type import Json
 from paceline.client.models import HistoryEntry
 from projections.actor_names import actor_json, from_kept
-from projections.queries.job_entries import entry_json, newest_first, oldest_first
+from projections.queries.job_entries import ByActors, entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, first_of
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
@@ -49,14 +49,22 @@ _ASKED = {
 
 
 def history_page(
-    connection: Connection, name: str, size: int, after: Sequence[int] | None, newest: bool = False
+    connection: Connection,
+    name: str,
+    size: int,
+    after: Sequence[int] | None,
+    newest: bool = False,
+    actors: Collection[str] = (),
 ) -> Page[HistoryEntry]:
-    """A page of the history with a name (`views.other_histories`), the oldest or the newest first."""
-    entries = (newest_first if newest else oldest_first)(connection, name, after)
+    """A page of the history with a name (`views.other_histories`), the oldest or the newest first; of some actors, it
+    may have fewer entries although there are more.
+    """
+    entries = ByActors((newest_first if newest else oldest_first)(connection, name, after), actors)
     page = first_of(entries, size, lambda entry: len(to_json(entry.said)) if isinstance(entry.said, dict) else 512)
     kinds = kinds_of(connection)
     items = [_entry(connection, name, entry, kinds) for entry in page.rows]
-    return Page(items, list(page.rows[-1][:5]) if page.more else None)
+    last = page.rows[-1][:5] if page.more else entries.cut_at
+    return Page(items, list(last) if last else None)
 
 
 def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> HistoryEntry:

@@ -316,6 +316,12 @@ def at_option(function: F) -> F:
     )(function)
 
 
+def actor_option(function: F) -> F:
+    """`--actor` of a history."""
+    text = "Only what this user wrote, by the name that PACELINE_ACTOR, a token or an issuer gave."
+    return click.option("--actor", metavar="SUBJECT", help=text)(function)
+
+
 def with_client(function: Callable[..., Any]) -> Callable[..., None]:
     """Adds what names a cell, and calls the command with a `Client` before its own parameters."""
 

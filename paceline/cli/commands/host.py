@@ -12,6 +12,7 @@ from events.taints import text_of
 from paceline.cli.commands.common import (
     DECIDED_S,
     Paging,
+    actor_option,
     at_option,
     cell_column,
     cell_option,
@@ -65,14 +66,15 @@ for command in (drain, cordon, uncordon, resume, explain):
 
 @host.command(epilog=examples("paceline host history worker-7", "paceline host history worker-7 --utc -o json"))
 @ID
+@actor_option
 @zone_option
 @list_options
 @at_option
 @cell_option
 @with_client
-def history(client: "Client", host_id: str, zone: str, form: str, shape: TableOptions) -> None:
+def history(client: "Client", host_id: str, actor: str | None, zone: str, form: str, shape: TableOptions) -> None:
     """Show what happened to a host, who did it and why: 90 days, of one that was removed too."""
-    show_history(list(client.host_history(host_id)), zone, form, shape)
+    show_history(list(client.host_history(host_id, actor)), zone, form, shape)
 
 
 @host.command(

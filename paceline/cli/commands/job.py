@@ -22,6 +22,7 @@ from paceline.cli.commands.common import (
     FILES,
     Paging,
     Since,
+    actor_option,
     at_option,
     cell_column,
     cell_option,
@@ -227,16 +228,23 @@ def throttled(client: "Client", zone: str, form: str, shape: TableOptions) -> No
     show(form, body, names, lambda: print_throttled(rows, zone, shape))
 
 
-@job.command(epilog=examples("paceline job history tiles-1f0c --utc", "paceline job history tiles-1f0c -o json"))
+@job.command(
+    epilog=examples(
+        "paceline job history tiles-1f0c --utc",
+        "paceline job history tiles-1f0c --actor ann",
+        "paceline job history tiles-1f0c -o json",
+    )
+)
 @ID
+@actor_option
 @zone_option
 @list_options
 @at_option
 @cell_option
 @with_client
-def history(client: "Client", job_id: str, zone: str, form: str, shape: TableOptions) -> None:
+def history(client: "Client", job_id: str, actor: str | None, zone: str, form: str, shape: TableOptions) -> None:
     """Show what happened to a job: each fact, and each decision with its round."""
-    rows = list(client.history(job_id))
+    rows = list(client.history(job_id, actor))
     body = {"events": rows, "next_page_token": ""}
     show(form, body, (each["position"] for each in rows), lambda: print_history(rows, zone, shape))
 

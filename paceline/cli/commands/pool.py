@@ -9,6 +9,7 @@ from paceline.cli.commands.common import (
     DECIDED_S,
     FILES,
     Paging,
+    actor_option,
     at_option,
     cell_option,
     complete,
@@ -195,17 +196,18 @@ def _field_lines(client: "Client", path: str, before: "Pool | None") -> list[str
 
 @pool.command(epilog=examples("paceline pool history /maps", "paceline pool history / --utc"))
 @PATH
+@actor_option
 @zone_option
 @list_options
 @at_option
 @cell_option
 @with_client
-def history(client: "Client", path: str, zone: str, form: str, shape: TableOptions) -> None:
+def history(client: "Client", path: str, actor: str | None, zone: str, form: str, shape: TableOptions) -> None:
     """Show what was changed or refused of a pool and of those right below it, by whom and why.
 
     Of / it shows the changes of the cell's settings. It goes back 90 days, for pools that were removed too.
     """
-    show_history(list(client.pool_history(path)), zone, form, shape)
+    show_history(list(client.pool_history(path, actor)), zone, form, shape)
 
 
 @pool.command(

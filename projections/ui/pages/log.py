@@ -31,8 +31,10 @@ def load(scene: Scene) -> PageValues:
                 400, "BAD_POSITION", f"{position[:80]!r} is no position of a record, such as paceline.jobs:17"
             )
         marked, values["topic"], ends = f"{place.topic}:{place.number}", place.topic, {place.topic: place.number + 1}
-    records = log_records.page(cell.connection, cell.context.log, filter_of(**values), PAGE, ends)
-    filters = {name: value for name, value in values.items() if value}
+    actor = scene.query.get("actor", "").strip()
+    log_filter = filter_of(**values, actors=cell.context.names.forms(actor) if actor else ())
+    records = log_records.page(cell.connection, cell.context.log, log_filter, PAGE, ends)
+    filters = {name: value for name, value in [*values.items(), ("actor", actor)] if value}
     older = (
         {**filters, "before": ",".join(str(records.ends.get(name, 0)) for name in BY_NAME)} if records.ends else None
     )
@@ -41,7 +43,7 @@ def load(scene: Scene) -> PageValues:
         "older": older,
         "back_to_ms": records.back_to_ms,
         "full": len(records.entries) == PAGE,
-        "values": values,
+        "values": {**values, "actor": actor},
         "marked": marked,
         "newest": not marked and ends is None,
         "topics": [topic.name.removeprefix("paceline.") for topic in ALL],

@@ -80,6 +80,8 @@ def test_histories_name_who_it_was_and_why(api):
     assert (stop["detail"]["reason"], "actor" in stop["detail"]) == ("too many", False)
     lines = api.get("/v1/log?kind=JobStopRequested")
     assert "too many, by ann (unverified)" in str(lines)
+    assert [each["position"] for each in api.get("/v1/log?actor=ann")["records"]] == [stop["position"]]
+    assert api.get("/v1/log?actor=ben")["records"] == []
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])

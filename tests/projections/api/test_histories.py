@@ -1,10 +1,19 @@
 """Histories of pools and hosts: who changed what, when, why and where it stands; pages; what is kept, and how long."""
 
 from events.records.entitlement import PoolAnswered
-from events.records.hosts import HostBack, HostConnected, HostOffered, HostRemovalRequested, HostSilent
+from events.records.hosts import (
+    HostBack,
+    HostConnected,
+    HostOffered,
+    HostRemovalRequested,
+    HostSilent,
+    HostTaintRequested,
+)
+from events.records.jobs import JobStopRequested
 from events.records.parts import Actor
 from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTrusted
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from projections.queries import job_entries
 from projections.views import tables
 from projections.views.comparison import rows_of
 from projections.views.other_histories import KEPT_MS
@@ -12,6 +21,7 @@ from projections.views.projector import Projector
 from projections.views.retention import SWEEP_ROUNDS
 
 ANN = Actor("ann", "environment", "10.0.0.7")
+BEN = Actor("ben", "environment", "10.0.0.8")
 
 
 def answer(api, fact, code="DONE", message=""):
@@ -112,6 +122,49 @@ def test_histories_are_read_in_pages_and_tokens_belong_to_one(api):
         last = token
     assert texts == ["0", "1", "2", "3", "4"]
     api.problem(api.client.get(f"/v1/hosts/h/history?page_token={last}"), 422, "BAD_PAGE_TOKEN")
+
+
+def of_actor(api, path, actor, size=2):
+    """Positions of the entries of a history that somebody wrote, by pages; each page but the last leads on."""
+    positions, token = [], ""
+    while True:
+        page = api.get(f"{path}?actor={actor}&page_size={size}&page_token={token}")
+        assert {each["actor"]["subject"] for each in page["events"]} <= {actor}
+        positions += [each["position"] for each in page["events"]]
+        if not (token := page["next_page_token"]):
+            return positions
+
+
+def test_a_history_tells_what_one_user_wrote_page_by_page_however_far_apart_that_is(api, monkeypatch):
+    monkeypatch.setattr(job_entries, "LOOKED_AT_MAX", 3)
+    api.cell.host("h1")
+    api.cell.accept("a")
+    for number in range(12):
+        who = ANN if number % 5 == 0 else BEN
+        answer(api, PoolDefined(path="/maps", command_id="c", description=f"{number}", actor=who))
+        api.cell.fact(HostTaintRequested(host_id="h1", command_id="c", key="k", actor=who))
+        api.cell.fact(JobStopRequested(job_id="a", command_id=f"{number}", actor=who))
+    api.fold()
+    paths = {"/v1/pool-histories/maps": 3, "/v1/hosts/h1/history": 3, "/v1/jobs/a/history": 3}
+    for path, count in paths.items():
+        whole = [each for each in api.get(f"{path}?page_size=500")["events"] if each["actor"]]
+        for size in (1, 2, 500):
+            wanted = [each["position"] for each in whole if each["actor"]["subject"] == "ann"]
+            assert of_actor(api, path, "ann", size) == wanted
+            assert len(wanted) == count
+        assert of_actor(api, path, "somebody") == []
+    token = api.get("/v1/hosts/h1/history?actor=ann&page_size=1")["next_page_token"]
+    api.problem(api.client.get(f"/v1/hosts/h1/history?actor=ben&page_token={token}"), 422, "BAD_PAGE_TOKEN")
+
+
+def test_a_removed_host_that_somebody_never_touched_has_a_history_of_them_without_entries(api):
+    on = {"host_id": "h1", "session": 1}
+    api.cell.fact(HostConnected(**on, gateway="g"))
+    api.cell.fact(HostOffered(**on, capacity={"cpu": 4000}))
+    api.cell.decide("placement", HostRemoved(**on, code="ASKED", left_ms=1))
+    api.fold()
+    assert lines(api, "/v1/hosts/h1/history?actor=ann") == []
+    api.problem(api.client.get("/v1/hosts/none/history?actor=ann"), 404, "NOT_FOUND")
 
 
 def test_what_is_old_goes_and_a_rebuild_tells_the_same(api, tmp_path):

@@ -10,6 +10,8 @@ import pytest
 
 from events.codes import Outcome
 from events.records.hosts import HostSilent
+from events.records.jobs import JobStopRequested
+from events.records.parts import Actor
 from projections.api import stream
 from projections.queries import follow
 from projections.queries.event_filter import EventFilter
@@ -21,7 +23,7 @@ from tests.projections.conftest import Api
 QUERIES = (
     "", "about=jobs", "about=pools", "about=hosts", "pool=/maps", "pool=/p", "owner=ann", "owner=ann&owner=bob",
     "label=team:geo", "text=TILE", "state=RUNNING,SUCCEEDED", "job=a&job=tiles", "host=h2", "host=h2&owner=ann",
-    "about=pools&pool=/maps", "since=2023-11-14T22:13:25Z", "owner=nobody",
+    "about=pools&pool=/maps", "since=2023-11-14T22:13:25Z", "owner=nobody", "actor=ann", "actor=ann&job=a",
 )  # fmt: skip
 
 
@@ -43,6 +45,8 @@ def told(api: Api) -> Api:
     cell.decide("lifecycle", ended("tiles", (0,), Outcome.SUCCEEDED))
     cell.changed("SUCCEEDED", "tiles")
     cell.fact(HostSilent(host_id="h2", session=1))
+    for actor in (Actor("ann", "header"), Actor("ben", "header")):
+        cell.fact(JobStopRequested(job_id="a", command_id=actor.subject, actor=actor))
     api.fold()
     return api
 
@@ -58,8 +62,9 @@ def wanted(query: str) -> EventFilter | None:
     }
     if "since" in values:
         values["since"] = datetime.fromisoformat(values["since"])
+    actor = values.pop("actor", None)
     defaults: dict[str, Any] = {"about": "", "state": "", "text": ""}
-    lists = dict.fromkeys(("job", "host", "pool", "owner", "label", "since"))
+    lists = dict.fromkeys(("job", "host", "pool", "owner", "label", "since")) | {"actors": (actor,) if actor else ()}
     return asyncio.run(stream.events_filter(**{**defaults, **lists, **values}))
 
 
@@ -130,6 +135,12 @@ def test_an_event_says_of_each_job_what_its_history_says(told):
     assert placed.data["about"] == {
         "jobs": {"tiles": {"hosts": ["h2"], "instance": 0, "run": 1, "tasks": 1}}, "pools": [], "hosts": ["h2"],
     }  # fmt: skip
+
+
+def test_what_one_user_wrote(told):
+    events = heard(told, "actor=ann")
+    assert [(each.event, each.data["data"]["command_id"]) for each in events] == [("JobStopRequested", "ann")]
+    assert heard(told, "actor=ann&job=tiles") == []
 
 
 def test_events_since_a_time(told):
