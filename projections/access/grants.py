@@ -6,11 +6,13 @@ No request asks the views for it as long as nothing of it has changed.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.access import Binding, readable
+from events.records.parts import Actor
 from projections.views.reader import Views, ViewsAway
 
 OPEN = "open"
@@ -31,13 +33,25 @@ class IssuedToken:
     is_revoked: bool = False
 
 
+class Lockdown(NamedTuple):
+    """The lockdown of a pool and all below it: why, since when, by whom."""
+
+    reason: str
+    from_ms: int
+    actor: Actor | None = None
+
+
 @dataclass(frozen=True)
 class Granted:
-    """All that is granted at one state of the views. `tokens`: by the SHA-256 of each."""
+    """All that is granted at one state of the views. `tokens`: by the SHA-256 of each. `lockdowns`: by pool, of the
+    cell by `/`. `read_to`: the last offset of the topic of pools that was answered then, as in the record `Actor`.
+    """
 
     bindings: Sequence[Binding] = ()
     tokens: Mapping[bytes, IssuedToken] = field(default_factory=dict)
     access: str = OPEN
+    lockdowns: Mapping[str, Lockdown] = field(default_factory=dict)
+    read_to: int = -1
     _of_actors: dict[tuple[str, frozenset[str]], tuple[Binding, ...]] = field(default_factory=dict)
 
     def bindings_of(self, subject: str, groups: frozenset[str]) -> tuple[Binding, ...]:

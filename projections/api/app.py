@@ -12,7 +12,7 @@ from events.log.port import Log
 from paceline.client.cell_models import ServedCell
 from paceline.client.proof import Proving
 from projections.access.authentication import Authentication
-from projections.access.grants import Granted, Grants
+from projections.access.grants import Grants
 from projections.api import (
     audit,
     causes,
@@ -61,6 +61,7 @@ from projections.api.log_loss import LossCheckedLog
 from projections.api.moments import Moments, MomentSource
 from projections.api.parameters import known_parameters
 from projections.api.problems import PROBLEMS
+from projections.queries.access import granted
 from projections.views.reader import Views
 
 STREAMS_MAX = 64
@@ -119,9 +120,8 @@ def create_app(
         host_usage=host_usage,
         names=names,
     )
-    app = app_over(
-        context, Guarded(token, listen, Authentication(token, Grants(views, lambda _: Granted()), names)), gateway
-    )
+    authentication = Authentication(token, Grants(views, granted), names)
+    app = app_over(context, Guarded(token, listen, authentication), gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
 

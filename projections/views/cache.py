@@ -10,7 +10,17 @@ from msgspec.structs import astuple
 from sqlalchemy import Table
 
 from events.codes import LIVE_TASKS, TaskState
-from projections.views import maintenance_rows, rows, run_rows, series_rows, sharing_rows, sla_rows, tables, update_rows
+from projections.views import (
+    access_rows,
+    maintenance_rows,
+    rows,
+    run_rows,
+    series_rows,
+    sharing_rows,
+    sla_rows,
+    tables,
+    update_rows,
+)
 from projections.views.blocks import Blocks
 from projections.views.job_records import JobRecords
 from projections.views.usage_rows import UsageSums
@@ -250,6 +260,14 @@ class Cache:
         self.deferrals = Rows(tables.deferrals, maintenance_rows.DeferralRow)
         self.slas = Rows(tables.slas, sla_rows.SlaRow)
         self.sla_groups = Rows(tables.sla_groups, sla_rows.SlaGroupRow)
+        self.bindings = Rows(tables.bindings, access_rows.RoleBindingRow)
+        self.access_tokens = Rows(tables.access_tokens, access_rows.AccessTokenRow)
+        self.token_uses = Rows(tables.token_uses, access_rows.TokenUseRow)
+        self.lockdowns = Rows(tables.lockdowns, access_rows.LockdownRow)
+        self.invitations = Rows(tables.invitations, access_rows.InvitationRow)
+        self.certificates = Rows(tables.certificates, access_rows.CertificateRow)
+        self.host_removals = Rows(tables.host_removals, access_rows.HostRemovalRow)
+        self.access_facts = Rows(tables.access_facts, access_rows.AccessFactRow)
         self.usage = UsageSums()
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))

@@ -263,4 +263,6 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         max_running=event.max_running,
         max_runtime_ms=event.max_runtime_ms,
         digest=job_digest(event.job_id),
+        submitter=event.actor.subject if event.actor is not None else "",
+        submitter_how=event.actor.how if event.actor is not None else "",
     )

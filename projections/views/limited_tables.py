@@ -8,7 +8,7 @@ over the tasks of all jobs is found by the rows of jobs.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from events.pool_paths import ROOT
+from events.pool_paths import ROOT, levels_of
 from projections.access.limits import OTHER_JOB, OTHER_POOL, Limits
 from projections.views import tables
 
@@ -116,6 +116,12 @@ def _of_own_hosts(limits: Limits) -> str:
     return "EXISTS (SELECT 1 FROM temp.hosts AS own WHERE own.host_id = host_stages.host_id)"
 
 
+def _lockdowns(limits: Limits) -> str:
+    """Those by which something is refused in pools that may be seen: of these, of those below and of all above."""
+    above = sorted({ROOT, *(each for pool in limits.pools for each in levels_of(pool))})
+    return f"(pool IN ({', '.join(map(_quoted, above))}) OR {_in_pools(limits, 'pool')})"
+
+
 def _groups(limits: Limits) -> str:
     """Budgets that a job shares that may be seen."""
     sharers = f"sharer.shared = sla_groups.name AND {_is_job(limits, 'sharer.job_id')}"
@@ -135,6 +141,8 @@ SEEN: Mapping[str, Seen] = {
     "credits": Seen(by_pool("pool")),
     "month_usage": Seen(by_pool("pool")),
     "holds": Seen(by_pool("pool"), {"at": _pool_name('"at"')}),
+    "bindings": Seen(by_pool("pool")),
+    "lockdowns": Seen(_lockdowns),
     # by job
     "jobs": Seen(jobs_seen),
     "submissions": Seen(by_job("job_id")),
@@ -194,6 +202,12 @@ SEEN: Mapping[str, Seen] = {
     "host_names": Seen(_whole),
     "series": Seen(_value("part > 0")),
     # the cell's alone
+    "access_facts": Seen(_nothing),
+    "access_tokens": Seen(_nothing),
+    "token_uses": Seen(_nothing),
+    "invitations": Seen(_nothing),
+    "certificates": Seen(_nothing),
+    "host_removals": Seen(_nothing),
     "owners": Seen(_nothing),
     "quarantine": Seen(_nothing),
     "unread": Seen(_nothing),

@@ -28,6 +28,7 @@ from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
 from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
 from projections.views import job_history, tables
+from projections.views.access import AccessFold
 from projections.views.cache import Cache
 from projections.views.depths import Depths
 from projections.views.disruptions import DisruptionFold
@@ -100,6 +101,7 @@ class Projector:
         self._marks = MarkFold(self._cache)
         self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell), self._series.tasks)
         self._pools = PoolFold(self._cache)
+        self._access = AccessFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._maintenance = MaintenanceFold(self._cache)
         self._disruptions = DisruptionFold(self._cache)
@@ -109,7 +111,7 @@ class Projector:
         self._waiting = WaitingFold(self._cache)
         self._leaving = JobRetention(self._cache)
         self._usage = UsageFold(self._cache)
-        first = (self._reasons, self._preemptions, self._others, self._marks)
+        first = (self._reasons, self._preemptions, self._others, self._marks, self._access)
         folds = (*first, self._series, self._jobs, self._jobs.slas, self._pools, self._waiting, self._disruptions)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
         for holder in (*folds, self._hosts, self._maintenance):
@@ -250,6 +252,7 @@ class Projector:
         self._series.restore(connection)
         self._leaving.restore(connection)
         self._pools.restore(connection)
+        self._access.restore(connection)
         self._disruptions.restore(connection)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
         self._positions = positions
@@ -286,6 +289,8 @@ class Projector:
         self._on_folded(self._records, self._bytes)
         self._records, self._bytes, self._removed_before = 0, 0, self._leaving.removed
         covered = {machine: chain.inputs for machine, chain in self._chains.items()}
+        if self._access.take_changed():
+            self.views.access_version += 1
         self.views.changed(answered(self._positions, covered))
         self._wal.keep_short()
 
@@ -318,6 +323,7 @@ class Projector:
             self._jobs.fact(moment, event, value)
         elif moment.topic == POOLS.name:
             self._pools.fact(moment, event, value)
+            self._access.fact(moment, event, value)
             self._series.fact(moment, event)
         elif moment.topic == HOSTS.name:
             self._others.fact(moment, event, value)
@@ -325,6 +331,7 @@ class Projector:
             self._maintenance.fact(moment, event, value)
             self._marks.fact(moment, event)
             self._series.fact(moment, event)
+            self._access.fact(moment, event, value)
         elif moment.topic == TASKS.name:
             reasons = list(rows_of(event, moment.offset)) if isinstance(event, RunsReported) else []
             for row in reasons:

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 
 from projections.views import (
+    access_rows,
     maintenance_rows,
     rows,
     run_rows,
@@ -103,6 +104,14 @@ disruptions = _table("disruptions", maintenance_rows.DisruptionRow, "job_id", "i
 deferrals = _table("deferrals", maintenance_rows.DeferralRow, "job_id", "code")
 job_usage = _table("job_usage", usage_rows.JobUsageRow, "job_id", "month")
 month_usage = _table("month_usage", usage_rows.MonthUsageRow, "month", "pool", "owner")
+bindings = _table("bindings", access_rows.RoleBindingRow, "offset")
+access_tokens = _table("access_tokens", access_rows.AccessTokenRow, "offset")
+token_uses = _table("token_uses", access_rows.TokenUseRow, "token_id")
+lockdowns = _table("lockdowns", access_rows.LockdownRow, "pool")
+invitations = _table("invitations", access_rows.InvitationRow, "invite_id")
+certificates = _table("certificates", access_rows.CertificateRow, "host_id", "serial")
+host_removals = _table("host_removals", access_rows.HostRemovalRow, "host_id")
+access_facts = _table("access_facts", access_rows.AccessFactRow, "offset")
 
 Index("jobs_by_number", jobs.c.number, unique=True)
 Index("jobs_by_base", jobs.c.base)
@@ -115,7 +124,7 @@ Index("throttled_jobs", jobs.c.number, sqlite_where=jobs.c.backoff > 0)
 Index(
     "jobs_by_group",  # all that lists are filtered and counted by, so that these read no row
     *(jobs.c.pool, jobs.c.state, jobs.c.owner, jobs.c.queued, jobs.c.backoff, jobs.c.waits_ms, jobs.c.submitted_ms),
-    *(jobs.c.number, jobs.c.command, jobs.c.labels),
+    *(jobs.c.number, jobs.c.command, jobs.c.labels, jobs.c.submitter),
 )
 Index("jobs_by_wait", jobs.c.waits_ms, jobs.c.number, sqlite_where=jobs.c.waits_ms > 0)
 Index(
@@ -138,6 +147,8 @@ Index("orders_by_winner", orders.c.for_job)
 Index("orders_by_time", orders.c.at_ms)
 Index("open_orders", orders.c.number, sqlite_where=orders.c.answer == "")
 Index("victims_by_order", victims.c.number)
+Index("bindings_by_end", bindings.c.ended_ms)
+Index("access_tokens_by_end", access_tokens.c.ended_ms)
 Index("live_blocks", task_blocks.c.block, sqlite_where=task_blocks.c.live > 0)
 
 
