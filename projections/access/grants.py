@@ -52,6 +52,8 @@ class Granted:
     access: str = OPEN
     lockdowns: Mapping[str, Lockdown] = field(default_factory=dict)
     read_to: int = -1
+    changed_by: str = ""
+    """The decision that was the last to change any of it."""
     _of_actors: dict[tuple[str, frozenset[str]], tuple[Binding, ...]] = field(default_factory=dict)
 
     def bindings_of(self, subject: str, groups: frozenset[str]) -> tuple[Binding, ...]:
@@ -70,7 +72,8 @@ class Granted:
         return None if self.access == OPEN else readable(self.bindings_of(subject, groups), now_ms())
 
 
-Load = Callable[[Connection], Granted]
+Load = Callable[[Connection, Granted], Granted]
+"""Loads all that is granted; what was loaded before is returned where nothing has changed since."""
 
 
 class Grants:
@@ -92,7 +95,7 @@ class Grants:
         self._look_at = time.monotonic() + LOOK_S
         try:
             with self._views.read_all() as connection:
-                self._held = self._load(connection)
+                self._held = self._load(connection, granted or Granted())
         except ViewsAway:
             # What was known stays so; who knows nothing lets nobody in by a token, and has nothing to show.
             return granted or Granted()

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Select, Table, func, select
 
 from events.access import Binding
 from events.actors import PROVEN
+from events.hashed_names import NameHashes, is_hashed
 from events.records.parts import Actor
 from events.topics import POOLS
 from projections.access.grants import Granted, IssuedToken, Lockdown
@@ -14,9 +15,10 @@ from projections.actor_names import from_kept
 from projections.queries.resources import settings_of
 from projections.views import tables
 from projections.views.reader import reached
-from projections.views.rows import JobRow
+from projections.views.rows import ACCESS_META, JobRow
 
 _parts = msgspec.json.Decoder(list[Any])
+NOTHING = Granted()
 _groups = msgspec.json.Decoder(list[str])
 
 
@@ -78,8 +80,14 @@ class CertificateRow(NamedTuple):
     is_revoked: bool
 
 
-def granted(connection: Connection) -> Granted:
-    """All by which requests are allowed or refused."""
+def granted(connection: Connection, before: Granted = NOTHING) -> Granted:
+    """All by which requests are allowed or refused; `before`: what was found before, which is returned where nothing
+    has changed since.
+    """
+    query = select(tables.meta.c.value).where(tables.meta.c.name == ACCESS_META)
+    changed_by: str = connection.execute(query).scalar() or ""
+    if changed_by and changed_by == before.changed_by:
+        return before
     stored = tokens(connection)
     # Of tokens with one hash those that hold come last, and stay.
     hashes = sorted((each for each in stored if each.token_hash), key=lambda each: not each.is_revoked)
@@ -93,6 +101,7 @@ def granted(connection: Connection) -> Granted:
         access=settings_of(connection).access,
         lockdowns=lockdowns(connection),
         read_to=reached(connection).get(POOLS.name, -1),
+        changed_by=changed_by,
     )
 
 
@@ -146,9 +155,12 @@ def certificates(connection: Connection) -> list[CertificateRow]:
     return [CertificateRow(*row) for row in connection.execute(query)]
 
 
-def is_own(job: JobRow, subject: str) -> bool:
-    """Whether a subject has submitted a job, which gives it more rights there: names that nobody has proven don't."""
-    return subject != "" and job.submitter == subject and job.submitter_how in PROVEN
+def is_own(job: JobRow, subject: str, names: NameHashes) -> bool:
+    """Whether a subject has submitted a job, which gives it more rights there: names that nobody has proven don't.
+    `names`: as the cell hashes them.
+    """
+    name = names.of(subject) if is_hashed(job.submitter) else subject
+    return subject != "" and job.submitter == name and job.submitter_how in PROVEN
 
 
 def _joined(of: Table) -> Select[Any]:

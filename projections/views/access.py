@@ -44,7 +44,7 @@ from projections.views.access_rows import (
 )
 from projections.views.cache import Cache, Rows
 from projections.views.record_context import Folds, RecordContext
-from projections.views.rows import to_json
+from projections.views.rows import ACCESS_META, MetaRow, to_json
 
 Answered = RoleBound | RoleUnbound | TokenIssued | TokenRevoked | LockdownSet
 """The facts that entitlement answers."""
@@ -125,8 +125,7 @@ class AccessFold:
         self._bindings = Holder(cache.bindings, (of.binding_id, of.offset, of.until_ms, of.pool))
         of = tables.access_tokens.c
         self._tokens = Holder(cache.access_tokens, (of.token_id, of.offset, of.until_ms))
-        self.changed = False
-        """Whether since it was last asked something has changed by which requests are allowed or refused."""
+        self._changed = False
         self.folds: Folds = {PoolAnswered: self._answered, TimerPassed: self._passed, HostRemoved: self._removed}
 
     def restore(self, connection: Connection) -> None:
@@ -147,8 +146,8 @@ class AccessFold:
                 self._certified(moment, event)
 
     def take_changed(self) -> bool:
-        """Whether something has changed since this was last asked."""
-        changed, self.changed = self.changed, False
+        """Whether since this was last asked something has changed by which requests are allowed or refused."""
+        changed, self._changed = self._changed, False
         return changed
 
     def _answered(self, moment: RecordContext, event: PoolAnswered) -> None:
@@ -162,11 +161,11 @@ class AccessFold:
             if isinstance(fact, PoolRemoved):
                 self._pool_removed(moment, fact.path)
             elif isinstance(fact, CellConfigured):
-                self.changed = True
+                self._note_change(moment)
 
     def _take(self, moment: RecordContext, offset: int, fact: Event) -> None:
         now, cache = moment.now, self._cache
-        self.changed = True
+        self._note_change(moment)
         match fact:
             case RoleBound(binding_id=key):
                 binding = RoleBindingRow(
@@ -190,14 +189,19 @@ class AccessFold:
                 cache.lockdowns.remove(pool)
 
     def _pool_removed(self, moment: RecordContext, path: str) -> None:
-        self.changed = True
+        self._note_change(moment)
         self._bindings.end_of_pool(path, moment.now)
         self._cache.lockdowns.remove(path)
 
     def _passed(self, moment: RecordContext, event: TimerPassed) -> None:
         if event.machine == "entitlement":
             have_ended = [each.expire(moment.now) for each in (self._bindings, self._tokens)]
-            self.changed = self.changed or any(have_ended)
+            if any(have_ended):
+                self._note_change(moment)
+
+    def _note_change(self, moment: RecordContext) -> None:
+        self._changed = True
+        self._cache.meta.put(MetaRow(ACCESS_META, f"{moment.offset}:{moment.place}"))
 
     def _invited(self, moment: RecordContext, event: HostInvited) -> None:
         rows, now = self._cache.invitations, moment.at_ms

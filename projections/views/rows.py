@@ -396,6 +396,8 @@ SETTINGS_META = "settings"
 """The row of `meta` that has the settings of the cell, as JSON."""
 CAPACITY_META = "capacity"
 """The capacity of the cell, as JSON: `amounts` by name, and the number of `hosts`."""
+ACCESS_META = "access"
+"""The decision that was the last to change by what requests are allowed or refused, as `offset:place`."""
 
 
 def to_json(value: object) -> str:

@@ -50,7 +50,7 @@ class Cell:
         bindings = (Binding("b1", 7, "ci", "", "submitter", "/maps", 0, 0),)
         self.granted = Granted(bindings=bindings, tokens=tokens, access=access)
         self.views = Views()
-        grants = Grants(self.views, lambda connection: self.granted)  # type: ignore[arg-type]
+        grants = Grants(self.views, lambda connection, _: self.granted)  # type: ignore[arg-type]
         self.authentication = Authentication(CELL, grants)
 
     def who(self, token: str | None) -> Identity:
@@ -183,8 +183,8 @@ def test_provers_are_asked_in_their_order_until_one_knows():
 
 def test_grants_that_can_t_be_read_stay_as_they_were_known() -> None:
     views = Views()
-    grants = Grants(views, lambda _: Granted(access="roles"))
+    grants = Grants(views, lambda *_: Granted(access="roles"))
     assert grants.now().access == "roles"
     views.away, views.access_version = True, 1
     assert grants.now().access == "roles"
-    assert Grants(views, lambda _: Granted(access="roles")).now() == Granted()
+    assert Grants(views, lambda *_: Granted(access="roles")).now() == Granted()

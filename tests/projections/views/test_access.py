@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from sqlalchemy import Engine
 
 from events.access import Binding
+from events.hashed_names import NameHashes
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import HostCertified, HostInvited, HostRemovalRequested
@@ -256,11 +257,14 @@ def test_a_job_is_its_submitters_own_if_the_name_is_proven(world: World) -> None
         with world.views.views.read() as connection:
             return JobRow(*connection.execute(tables.jobs.select().where(tables.jobs.c.job_id == job_id)).one())
 
+    names = NameHashes(b"key")
     proven, claimed, unsaid = submit("a", ANN), submit("b", Actor(subject="ann", how="header")), submit("c", None)
-    assert [each.submitter for each in (proven, claimed, unsaid)] == ["ann", "ann", ""]
-    assert [is_own(each, "ann") for each in (proven, claimed, unsaid)] == [True, False, False]
-    assert not is_own(proven, "bob")
-    assert not is_own(unsaid, "")
+    hashed = submit("d", Actor(subject=names.of("ann"), how="token"))
+    jobs = (proven, claimed, unsaid, hashed)
+    assert [each.submitter for each in jobs] == ["ann", "ann", "", names.of("ann")]
+    assert [is_own(each, "ann", names) for each in jobs] == [True, False, False, True]
+    for other in ("bob", "", names.of("ann")):
+        assert not any(is_own(each, other, names) for each in jobs), other
 
 
 @seeds(60, 6)
@@ -346,3 +350,16 @@ def check(machine: Entitlement, engine: Engine) -> None:
     assert {pool: each.reason for pool, each in mine.lockdowns.items()} == {
         pool: row.reason for pool, row in access.lockdowns.items()
     }
+
+
+def test_nothing_is_read_again_where_nothing_changed(world: World) -> None:
+    """As in processes whose views another one keeps: these don't say when something changes."""
+    world.bind()
+    before = world.granted()
+    world.cell.submit()
+    world.step()
+    with world.views.views.read() as connection:
+        assert granted(connection, before) is before
+    world.done(RoleUnbound(command_id="c", binding_id="b"))
+    with world.views.views.read() as connection:
+        assert granted(connection, before).bindings == ()
