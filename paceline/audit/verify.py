@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from events.actors import OIDC, PROVEN, RUN, TOKEN
 from events.codec import CodecError, decode_once, writer_schema
+from events.hashed_names import NameHashes, is_hashed
 from events.log.port import Log, LogRecord
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
@@ -60,7 +61,8 @@ class Finding(NamedTuple):
 @dataclass
 class Verdict:
     """The result of an audit. `verified`: facts whose actor was known by proof; `unverified`: the others, by how the
-    name was known; `unknown`: facts whose binding or job stands before the beginning of the log.
+    name was known; `unknown`: facts whose binding or job stands before the beginning of the log, or whose names are
+    hashed by a key that isn't here.
     """
 
     facts: int = 0
@@ -88,10 +90,15 @@ class Fault(NamedTuple):
     late_ms: int = 0
 
 
-def verify(log: Log, on_step: Callable[[str, int], None]) -> Verdict:
-    """Verifies all facts of a log; `on_step` is told a topic and an offset now and then. Raises `LogError`."""
+NO_KEY = Fault("UNKNOWN", "it has a hash for a name, and the key of names isn't here")
+
+
+def verify(log: Log, on_step: Callable[[str, int], None], names: NameHashes | None = None) -> Verdict:
+    """Verifies all facts of a log; `on_step` is told a topic and an offset now and then. `names`: by which facts may
+    have hashes of subjects. Raises `LogError`.
+    """
     with closing(Owners()) as owners:
-        audit = _Audit(log, owners)
+        audit = _Audit(log, owners, names)
         for topic in TOPICS:
             for act in audit.acts(topic, on_step):
                 audit.judge(act)
@@ -101,8 +108,9 @@ def verify(log: Log, on_step: Callable[[str, int], None]) -> Verdict:
 class _Audit:
     """An audit of a log, with what it has to know of it before it judges."""
 
-    def __init__(self, log: Log, owners: Owners) -> None:
+    def __init__(self, log: Log, owners: Owners, names: NameHashes | None) -> None:
         self.verdict = Verdict()
+        self._names = names
         self._log = log
         self._owners = owners
         self._history = access_history(log)
@@ -192,7 +200,9 @@ class _Audit:
                 yield Fault("NO_SUCH_TOKEN", f"no token {act.actor.credential} was ever made")
             return
         what = f"token {act.actor.credential}"
-        if token.subject != act.actor.subject:
+        if (same := self._same(token.subject, act.actor.subject)) is None:
+            yield NO_KEY
+        elif not same:
             yield Fault("OTHER_TOKEN", f"{what} is of {token.subject}")
         yield from _span_faults(act, token, what, "was made")
 
@@ -208,7 +218,10 @@ class _Audit:
         actor, what = act.actor, f"binding {role.binding_id} (paceline.pools:{role.offset})"
         groups = token.groups if token is not None else ()
         by_group = role.group in (EVERYBODY, *groups) or (role.group and actor.how == OIDC)
-        if role.subject != actor.subject and not by_group:
+        same = bool(by_group) or self._same(role.subject, actor.subject)
+        if same is None:
+            yield NO_KEY
+        elif not same:
             yield Fault("OTHER_SUBJECT", f"{what} is of {role.subject or f'group {role.group}'}")
         yield from _span_faults(act, role, what, "was bound")
         early_ms = role.from_ms - act.at_ms
@@ -220,9 +233,20 @@ class _Audit:
             return
         if pool and not is_below(pool, role.pool):
             yield Fault("OTHER_POOL", f"{what} is of {role.pool}, and this is about {pool}")
-        if not lets(role.role, need, own=need.over == "any" or owner == actor.subject):
+        own = need.over == "any" or self._same(owner, actor.subject)
+        if own is None and lets(role.role, need, own=True) and not lets(role.role, need, own=False):
+            yield NO_KEY
+        elif not lets(role.role, need, own=bool(own)):
             needed = need.verbs.replace(" ", " or ")
             yield Fault("OTHER_VERB", f"{what} is of a {role.role}, and this needs {needed}")
+
+    def _same(self, one: str, other: str) -> bool | None:
+        """Whether two names are of one subject, either of which may be hashed; None: only the key could tell."""
+        if one == other:
+            return True
+        if self._names is not None:
+            return bool(one and other) and (other == self._names.of(one) or one == self._names.of(other))
+        return None if one and other and is_hashed(one) != is_hashed(other) else False
 
     def _place(self, act: Act, need: Need) -> tuple[str | None, str]:
         """The pool that a fact is about, and who owns what it is about. None: not known; empty: any."""

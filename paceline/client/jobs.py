@@ -172,6 +172,7 @@ class JobRequests(Requests):
         page_size: int = PAGE,
         *,
         owners: Sequence[str] = (),
+        actor: str | None = None,
         text: str | None = None,
         since: str | None = None,
         order: str | None = None,
@@ -180,7 +181,7 @@ class JobRequests(Requests):
         as in `jobs_page`.
         """
         params: Json = {"state": state, "pool": pool, "label": labels, "owner": owners, "text": text, "since": since}
-        return self._all("/v1/jobs", "jobs", {**params, "order": order, "page_size": page_size})
+        return self._all("/v1/jobs", "jobs", {**params, "actor": actor, "order": order, "page_size": page_size})
 
     def jobs_page(
         self,
@@ -191,15 +192,17 @@ class JobRequests(Requests):
         page_token: str | None = None,
         *,
         owners: Sequence[str] = (),
+        actor: str | None = None,
         text: str | None = None,
         since: str | None = None,
         order: str | None = None,
     ) -> JobsPage:
-        """One page of jobs, as it came. `owners`: one of these; `text`: part of the id or the command; `since`: an
-        RFC 3339 time; `order`: newest, or wait for those that wait, the longest first.
+        """One page of jobs, as it came. `owners`: one of these; `actor`: submitted by this user; `text`: part of
+        the id or the command; `since`: an RFC 3339 time; `order`: newest, or wait for those that wait, the longest
+        first.
         """
         params: Json = {"state": state, "pool": pool, "label": labels, "owner": owners, "text": text, "since": since}
-        params |= {"order": order, "page_size": page_size, "page_token": page_token}
+        params |= {"actor": actor, "order": order, "page_size": page_size, "page_token": page_token}
         return cast(JobsPage, self._get("/v1/jobs", params))
 
     def job(self, job_id: str, overrides: bool = False) -> Job:

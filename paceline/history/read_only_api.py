@@ -14,7 +14,7 @@ from paceline.history.importer import info, open_history
 from paceline.history.views_at import views_at
 from paceline.moments.log_cut import write_time
 from paceline.output import note
-from paceline.services.data_folder import prepare
+from paceline.services.data_folder import name_hashes, prepare
 from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of
 from paceline.services.process_setup import on_end
@@ -73,7 +73,14 @@ def serve(settings: UpSettings) -> None:
     moments = moments_of(settings, {stretch.cell: CellFolder(log, data, stretch.from_ms)})
     operations = OperationsOf(log, views, settings, data, stores=False, readers=False)
     app = create_app(
-        views, log, token=token, listen=address, cell_info=lambda: body, moments=moments, operations=operations
+        views,
+        log,
+        token=token,
+        listen=address,
+        cell_info=lambda: body,
+        moments=moments,
+        operations=operations,
+        names=name_hashes(data),
     )
     add_ui(app, {stretch.cell: app.state.context}, None)
     app.add_middleware(ReadOnly, what=what, end=write_time(stretch.to_ms))

@@ -18,6 +18,7 @@ from paceline.client.tls import client_context
 from paceline.moments.planner import CellPlans
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
+from paceline.services.data_folder import name_hashes
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve_http
 from paceline.services.operations import OperationsOf
@@ -101,6 +102,7 @@ class Api:
             placements=placements_of(settings, cell),
             carries=RemoteExecs(gateways, start.token, self._tls),
             secrets=RemoteSecrets(gateways, start.token, cell, self._tls),
+            names=name_hashes(settings.data),
             alarm_unread_ms=settings.alarm_unread_ms,
         )
 

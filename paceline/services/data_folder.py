@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 from typing import IO
 
+from events.hashed_names import KEY_BYTES, KEY_FILE, NameHashes
 from events.process.file_locks import hold
 from paceline.client.bearer import unfit
 from paceline.client.cell_file import STARTING_FILE
@@ -110,16 +111,44 @@ def lock(data: Path) -> IO[str]:
         ) from error
 
 
+def name_hashes(data: Path) -> NameHashes:
+    """The hashes of names and addresses, by the key of a data folder, made if need be. Raises `CannotStart`."""
+    return _hashes(data / KEY_FILE, _secret(data / KEY_FILE))
+
+
+def kept_hashes(data: Path) -> NameHashes | None:
+    """The same by a key that is there; None: there is none. Raises `CannotStart`."""
+    try:
+        return _hashes(data / KEY_FILE, (data / KEY_FILE).read_text(errors="replace").strip())
+    except OSError:
+        return None
+
+
+def _hashes(path: Path, text: str) -> NameHashes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) < KEY_BYTES:
+        raise CannotStart(f"{path} holds no key of names: restore it from a backup")
+    return NameHashes(key)
+
+
 def _token(path: Path) -> str:
-    """The token of a data folder; several processes may start on it at once."""
+    """The token of a data folder."""
+    return fit(_secret(path), f"the token in {path}")
+
+
+def _secret(path: Path) -> str:
+    """The secret in a file, which is made if it isn't there; several processes may start on a folder at once."""
     if not path.exists():
-        part = path.with_name(f"token.{os.getpid()}")
+        part = path.with_name(f"{path.name}.{os.getpid()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32))
+            file.write(secrets.token_hex(32))
         with contextlib.suppress(FileExistsError):
             os.link(part, path)
         part.unlink()
-    return fit(path.read_text(errors="replace").strip(), f"the token in {path}")
+    return path.read_text(errors="replace").strip()
 
 
 def fit(token: str, what: str) -> str:

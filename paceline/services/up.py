@@ -28,7 +28,7 @@ from hostagent.server import Server
 from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.copier import Copier
 from paceline.output import note
-from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, prepare
+from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, name_hashes, prepare
 from paceline.services.host_settings import host_settings
 from paceline.services.operations import OperationsOf
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
@@ -271,6 +271,7 @@ class Up:
             placements=self._placements,
             carries=LocalExecs(relay),
             secrets=LocalSecrets(secrets, self._gateway.post),
+            names=name_hashes(self._data),
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)

@@ -54,6 +54,8 @@ class Granted:
     read_to: int = -1
     changed_by: str = ""
     """The decision that was the last to change any of it."""
+    hashes_names: bool = False
+    """Whether facts have hashes of names and addresses."""
     _of_actors: dict[tuple[str, frozenset[str]], tuple[Binding, ...]] = field(default_factory=dict)
 
     def bindings_of(self, subject: str, groups: frozenset[str]) -> tuple[Binding, ...]:

@@ -13,7 +13,8 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from events.actors import API, ENVIRONMENT, HEADER, SESSION, SUBJECT_MAX, SYSTEM_USER
+from events.actors import API, CERTIFICATE, ENVIRONMENT, HEADER, RUN, SESSION, SUBJECT_MAX, SYSTEM_USER
+from events.hashed_names import NameHashes
 from events.records.base import Event
 from events.records.parts import Actor
 from events.unsafe_text import is_visible
@@ -31,27 +32,37 @@ _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 """The actor of the request that is answered. A thread that works for a request has a copy of its context."""
 
 
-def begin(scope: Scope, headers: Headers, who: Identity, in_session: bool) -> None:
-    """Notes who makes a request, `in_session`: by a form of a page. Raises a problem where it says a bad name."""
+def begin(scope: Scope, headers: Headers, who: Identity, in_session: bool, names: NameHashes | None = None) -> None:
+    """Notes who makes a request, `in_session`: by a form of a page; `names`: as facts name them, hashed. Raises a
+    problem where it says a bad name.
+    """
+    actor = _actor_of(scope, headers, who, in_session)
+    _actor.set(actor if names is None else hidden(actor, names))
+
+
+def hidden(actor: Actor, names: NameHashes) -> Actor:
+    """An actor with its address hashed, and its name, unless that is of a run or a host."""
+    subject = actor.subject if actor.how in (RUN, CERTIFICATE) else names.of(actor.subject)
+    return msgspec.structs.replace(actor, subject=subject, address=names.of(actor.address))
+
+
+def _actor_of(scope: Scope, headers: Headers, who: Identity, in_session: bool) -> Actor:
     client = scope.get("client")
     address = str(client[0])[:ADDRESS_MAX] if client else ""
     text = headers.get(REASON_HEADER)
     reason = "" if text is None else _words(REASON_HEADER, text, REASON_MAX)
     if not who.is_nobody and not who.is_cell:
-        _actor.set(Actor(who.subject, who.how, address, credential=who.credential, reason=reason))
-        return
+        return Actor(who.subject, who.how, address, credential=who.credential, reason=reason)
     if in_session:
-        _actor.set(Actor("", SESSION, address, reason=reason))
-        return
+        return Actor("", SESSION, address, reason=reason)
     text = headers.get(NAME_HEADER)
     if text is None:
-        _actor.set(Actor("", API, address, reason=reason))
-        return
+        return Actor("", API, address, reason=reason)
     how = headers.get(HOW_HEADER, HEADER)
     if how not in HOWS:
         fault = f"{how[:40]!r} is no way to know a name: {', '.join(HOWS)} are"
         raise Problem(422, "INVALID_REQUEST", f"{HOW_HEADER}: {fault}", [(f"/header/{HOW_HEADER}", fault)])
-    _actor.set(Actor(_words(NAME_HEADER, text, SUBJECT_MAX), how, address, reason=reason))
+    return Actor(_words(NAME_HEADER, text, SUBJECT_MAX), how, address, reason=reason)
 
 
 def present() -> Actor | None:

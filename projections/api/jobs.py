@@ -62,6 +62,7 @@ class JobsRequest(NamedTuple):
 
 
 async def jobs_request(
+    actors: Actors,
     state: States = "",
     pool: Annotated[str, Query(max_length=WORD_MAX, description="Jobs of it and of the pools below it.")] = "",
     label: Annotated[list[str] | None, Query(max_length=PAIRS_MAX, description="key:value; all must hold.")] = None,
@@ -77,8 +78,8 @@ async def jobs_request(
     since_ms = int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0
     owners = sorted(owner or ())
     labels = [pair_of("label", each) for each in label or ()]
-    job_filter = JobFilter(job_states(state), pool, labels, owners, text, since_ms, order == "wait")
-    return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, since_ms, order))
+    job_filter = JobFilter(job_states(state), pool, labels, owners, text, since_ms, order == "wait", actors)
+    return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, since_ms, actors, order))
 
 
 JobsQuery = Annotated[JobsRequest, Depends(jobs_request)]

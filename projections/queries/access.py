@@ -88,7 +88,7 @@ def granted(connection: Connection, before: Granted = NOTHING) -> Granted:
     changed_by: str = connection.execute(query).scalar() or ""
     if changed_by and changed_by == before.changed_by:
         return before
-    stored = tokens(connection)
+    stored, settings = tokens(connection), settings_of(connection)
     # Of tokens with one hash those that hold come last, and stay.
     hashes = sorted((each for each in stored if each.token_hash), key=lambda each: not each.is_revoked)
     issued = {
@@ -98,7 +98,8 @@ def granted(connection: Connection, before: Granted = NOTHING) -> Granted:
     return Granted(
         bindings=tuple(each.binding for each in bindings(connection)),
         tokens=issued,
-        access=settings_of(connection).access,
+        access=settings.access,
+        hashes_names=settings.names == "hashed",
         lockdowns=lockdowns(connection),
         read_to=reached(connection).get(POOLS.name, -1),
         changed_by=changed_by,

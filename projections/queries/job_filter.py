@@ -32,10 +32,12 @@ class JobFilter(NamedTuple):
     """When they were submitted at the earliest."""
     waiting: bool = False
     """Only jobs with tasks that are queued, the longest wait first; otherwise the newest job is."""
+    submitters: Sequence[str] = ()
+    """Subjects of which one has submitted them first."""
 
     def narrows(self) -> bool:
         """Whether more than the state is asked for; those of who may not see all jobs are narrowed by that."""
-        fields = self.pool or self.labels or self.owners or self.text or self.since_ms
+        fields = self.pool or self.labels or self.owners or self.submitters or self.text or self.since_ms
         return bool(fields) or limits() is not None
 
     def conditions(self) -> tuple[list[str], list[Any]]:
@@ -49,6 +51,8 @@ class JobFilter(NamedTuple):
             found.append(("(pool = ? OR pool > ? AND pool < ?)", subtree(self.pool)))
         if self.owners:
             found.append((f"owner IN ({_marks(self.owners)})", self.owners))
+        if self.submitters:
+            found.append((f"submitter IN ({_marks(self.submitters)})", self.submitters))
         if self.since_ms:
             found.append(("submitted_ms >= ?", (self.since_ms,)))
         if self.text:

@@ -135,14 +135,16 @@ def _flat(facts: "list[AuditedFact]") -> "Iterator[dict[str, Any]]":
 def _verify(data: Path | None, config: Path | None, log: Json, form: str) -> int:
     from paceline.audit.verify import verify
     from paceline.history.open_log import open_log
+    from paceline.services.data_folder import kept_hashes
     from paceline.services.settings import load
 
     def step(topic: str, offset: int) -> None:
         if offset and live(sys.stderr):
             note(f"{topic}: {offset:,} records")
 
-    with closing(open_log(load(config, data=data, **log))) as opened:
-        verdict = verify(opened, step)
+    settings = load(config, data=data, **log)
+    with closing(open_log(settings)) as opened:
+        verdict = verify(opened, step, kept_hashes(settings.data))
     show(form, _body(verdict), table=lambda: _print(verdict))
     return 1 if verdict.failed else 0
 

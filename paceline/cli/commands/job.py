@@ -112,6 +112,7 @@ def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | Non
 @click.option(
     "--label", "labels", multiple=True, type=Pair(), metavar="KEY:VALUE", help="Only jobs with this label; repeatable."
 )
+@click.option("--actor", metavar="SUBJECT", help="Only jobs that this user submitted.")
 @click.option("--text", help="Only jobs with this in their id or their command.")
 @click.option("--since", type=Since(), help="Only jobs submitted since then: 24h ago, or 2026-08-21T10:44:07Z.")
 @click.option("--order", type=click.Choice(("newest", "wait")), help="wait: only jobs that wait, the longest first.")
@@ -127,6 +128,7 @@ def list_(
     pool: str | None,
     owners: tuple[str, ...],
     labels: tuple[str, ...],
+    actor: str | None,
     text: str | None,
     since: str | None,
     order: str | None,
@@ -136,7 +138,7 @@ def list_(
     shape: TableOptions,
 ) -> None:
     """List jobs, the newest first."""
-    more: Any = {"owners": owners, "text": text, "since": since, "order": order}
+    more: Any = {"owners": owners, "actor": actor, "text": text, "since": since, "order": order}
     body = paging.collected(lambda *page: client.jobs_page(state, pool, labels, *page, **more), "jobs", JOBS_SHOWN)
     jobs = body["jobs"]
     columns = [

@@ -88,6 +88,9 @@ def watch_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--label", "labels", multiple=True, type=Pair(), metavar="KEY:VALUE", help="Only jobs with this label; repeatable."
 )
 @click.option(
+    "--actor", metavar="SUBJECT", help="Only jobs that this user submitted; of changes, only those that they asked for."
+)
+@click.option(
     "--state",
     type=States("job"),
     metavar="STATES",
@@ -102,6 +105,7 @@ def job_watch(
     pool: str | None,
     owners: tuple[str, ...],
     labels: tuple[str, ...],
+    actor: str | None,
     state: str | None,
     start: str | None,
     form: str,
@@ -113,12 +117,12 @@ def job_watch(
     cell that is away is waited for, up to a minute.
     """
     criteria: EventCriteria = {"about": "jobs", "job": ids, "owner": owners, "label": labels, "state": state}
-    criteria["pool"] = [pool] if pool else ()
+    criteria |= {"pool": [pool] if pool else (), "actor": actor}
 
     def look(most: int) -> Sequence[Any]:
         if ids:
             return [client.job(job_id) for job_id in ids[:most]]
-        return client.jobs_page(state, pool, labels, most, owners=owners)["jobs"]
+        return client.jobs_page(state, pool, labels, most, owners=owners, actor=actor)["jobs"]
 
     columns = [
         Column("JOB", lambda each: each["job_id"]),
@@ -239,7 +243,7 @@ def lines_of(event: "StreamEvent", kind: str) -> Iterator[str]:
 def _heard(client: "Client", watched: Watched) -> Iterator[tuple[threading.Event, list[PacelineError]]]:
     """A thread that says when something has changed, and why it has ended."""
     changed, ends = threading.Event(), list[PacelineError]()
-    criteria: EventCriteria = {**watched.criteria, "state": None}  # what leaves a state leaves the table
+    criteria: EventCriteria = {**watched.criteria, "state": None, "actor": None}  # what leaves a state leaves the table
 
     def hear() -> None:
         try:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from events.hashed_names import NameHashes
 from events.records import BY_NAME
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobStopRequested
@@ -154,3 +155,21 @@ def test_the_rule_of_the_audit_is_that_of_the_api() -> None:
 def test_each_kind_of_fact_with_an_actor_has_its_need() -> None:
     with_actor = {name for name, kind in BY_NAME.items() if "actor" in kind.__struct_fields__}
     assert with_actor == NEEDS.keys() | WITHOUT_NEED
+
+
+def test_hashed_names_are_checked_by_their_key_and_are_unknown_without_it():
+    names = NameHashes()
+    audited = Audited()
+    audited.submit("plain")
+    audited.submit("hashed", subject=names.of("ci"))
+    audited.stop("plain", subject=names.of("ci"))
+    audited.stop("hashed")
+    audited.stop("hashed", subject=names.of("ann"))
+
+    def codes(by: NameHashes | None) -> tuple[int, int, list[str]]:
+        verdict = verify(audited.cell.log, lambda topic, offset: None, by)
+        return verdict.allowed, verdict.unknown, [each.code for each in verdict.findings]
+
+    assert codes(names) == (4, 0, ["OTHER_TOKEN"])
+    assert codes(None) == (1, 3, ["OTHER_VERB"]), "two hashes differ without the key, too"
+    assert codes(NameHashes())[2] == ["OTHER_TOKEN", "OTHER_TOKEN", "OTHER_VERB", "OTHER_TOKEN"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.services.data_folder import prepare
+from paceline.services.data_folder import CannotStart, kept_hashes, name_hashes, prepare
 from paceline.services.settings import UpSettings, WrongSettings, load
 from paceline.services.up import run_up
 
@@ -34,6 +34,19 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "file").write_text("")
     assert run_up(settings(tmp_path / "file" / "data")) == 1
     assert "Not a directory" in capsys.readouterr().err
+
+
+def test_the_key_of_names_is_made_once_for_its_user_alone(tmp_path: Path):
+    assert kept_hashes(tmp_path) is None
+    first = name_hashes(tmp_path).of("ann")
+    assert (tmp_path / "names.key").stat().st_mode & 0o777 == 0o600
+    kept = kept_hashes(tmp_path)
+    assert kept is not None
+    assert name_hashes(tmp_path).of("ann") == kept.of("ann") == first
+    for lost in ("lost", "", "00" * 31):
+        (tmp_path / "names.key").write_text(lost)
+        with pytest.raises(CannotStart, match="holds no key of names: restore it"):
+            name_hashes(tmp_path)
 
 
 @pytest.mark.parametrize("before", [(), ("something of the user",)])

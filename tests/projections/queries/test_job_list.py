@@ -8,14 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from events.codes import Outcome, TaskState
 from events.records.lifecycle import JobHeld
+from events.records.parts import Actor
 from projections.queries.job_counts import JobCounts, wait_reasons
 from projections.queries.job_filter import JobFilter
 from projections.queries.job_list import JobTexts
 from tests.helpers.drawn import seeds
-from tests.helpers.written_cell import ended, held
+from tests.helpers.written_cell import ended, held, job
 
 POOLS = ("/a", "/a/b", "/a/bc", "/ab", "/a/b/c")
 OWNERS = ("", "ann", "bob's \u202eteam")
@@ -147,6 +149,29 @@ def test_jobs_are_counted_as_they_are_listed(api, seed):
         assert {code: tasks for code, tasks in expected.items() if tasks} == {
             reason.code: reason.tasks for reason in reasons if reason.code in ("HELD", "BACKOFF")
         }
+
+
+@pytest.mark.parametrize("filters", [{}, {"pool": "/a"}, {"order": "wait"}])
+def test_jobs_are_found_by_who_submitted_them_page_by_page(api, filters):
+    who = {}
+    for number in range(30):
+        api.cell.ms += 1000
+        job_id, name = f"j{number}", "ann" if number % 7 == 0 else "ben"
+        spec = {"pool": POOLS[number % 3]}
+        at = api.cell.fact(replace(job(job_id, **spec), actor=Actor(name, "environment")))
+        api.cell.accept(job_id, at, **spec)
+        who[job_id] = name
+    api.fold()
+    everything = [each["job_id"] for each in api.get("/v1/jobs", params={**filters, "page_size": 1000})["jobs"]]
+    for name in ("ann", "ben", "nobody"):
+        found, token = [], ""
+        while True:
+            page = api.get("/v1/jobs", params={**filters, "actor": name, "page_size": 2, "page_token": token})
+            found += [each["job_id"] for each in page["jobs"]]
+            if not (token := page["next_page_token"]):
+                break
+        assert found == [job_id for job_id in everything if who[job_id] == name]
+    assert len(everything) > 10
 
 
 @pytest.mark.parametrize("order", ["newest", "wait"])
