@@ -24,7 +24,7 @@ from processors.entitlement.access_rows import (
     binding_row,
     token_row,
 )
-from processors.state.deadlines import Deadlines, earliest
+from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
 KEY_BYTES = 32
@@ -49,8 +49,8 @@ class Access:
         self.bindings: Table[str, BindingRow] = struct_table("bindings", BindingRow)
         self.tokens: Table[str, TokenRow] = struct_table("tokens", TokenRow)
         self.lockdowns: Table[str, LockdownRow] = struct_table("lockdowns", LockdownRow)
-        self._binding_ends: Deadlines[str] = Deadlines()
-        self._token_ends: Deadlines[str] = Deadlines()
+        self.ends: Deadlines[tuple[str, str]] = Deadlines()
+        """The ends of rows that have one, by table and key."""
 
     @property
     def tables(self) -> tuple[Table[Any, Any], ...]:
@@ -59,8 +59,10 @@ class Access:
 
     def restored(self) -> None:
         """The tables were loaded."""
-        self._binding_ends.restore((key, row.until_ms) for key, row in self.bindings.items() if row.until_ms)
-        self._token_ends.restore((key, row.until_ms) for key, row in self.tokens.items() if row.until_ms)
+        timed = (self.bindings, self.tokens)
+        self.ends.restore(
+            ((table.name, key), row.until_ms) for table in timed for key, row in table.items() if row.until_ms
+        )
 
     def copy(self) -> "Access":
         """A copy to try facts on."""
@@ -69,16 +71,10 @@ class Access:
             table.update(rows)
         return copied
 
-    def next_ms(self, after: int) -> int | None:
-        """The first time later than one at which a binding or a token ends."""
-        return earliest(self._binding_ends.first(after), self._token_ends.first(after))
-
     def expire(self, now: int) -> None:
         """Drops what has ended by itself."""
-        for key in self._binding_ends.due(now):
-            self._end(self.bindings, self._binding_ends, key)
-        for key in self._token_ends.due(now):
-            self._end(self.tokens, self._token_ends, key)
+        for name, key in self.ends.due(now):
+            self._end(self.bindings if name == self.bindings.name else self.tokens, key)
 
     def path_of(self, fact: AccessFact) -> str:
         """The pool that a fact is about, as its answer names it."""
@@ -111,14 +107,14 @@ class Access:
         match fact:
             case BoundRow(binding_id=key):
                 self.bindings.put(key, binding_row(offset, fact))
-                self._binding_ends.set(key, fact.until_ms or None)
+                self.ends.set((self.bindings.name, key), fact.until_ms or None)
             case UnboundRow(binding_id=key):
-                self._end(self.bindings, self._binding_ends, key)
+                self._end(self.bindings, key)
             case IssuedRow(token_id=key):
                 self.tokens.put(key, token_row(offset, fact))
-                self._token_ends.set(key, fact.until_ms or None)
+                self.ends.set((self.tokens.name, key), fact.until_ms or None)
             case RevokedRow(token_id=key):
-                self._end(self.tokens, self._token_ends, key)
+                self._end(self.tokens, key)
             case LockedRow(locked=True):
                 self.lockdowns.put(fact.pool, LockdownRow(offset, fact.reason))
             case LockedRow():
@@ -127,13 +123,13 @@ class Access:
     def pool_removed(self, path: str) -> None:
         """Ends what was said of a pool with it: a pool that gets the same path later belongs to others."""
         for key in [key for key, row in self.bindings.items() if row.pool == path]:
-            self._end(self.bindings, self._binding_ends, key)
+            self._end(self.bindings, key)
         if path in self.lockdowns:
             self.lockdowns.remove(path)
 
-    def _end(self, table: Table[str, Any], ends: Deadlines[str], key: str) -> None:
+    def _end(self, table: Table[str, Any], key: str) -> None:
         table.remove(key)
-        ends.clear(key)
+        self.ends.clear((table.name, key))
 
     def _bound(self, fact: BoundRow, pools: Cells, now: int) -> Verdict:
         if fault := _id_fault("binding_id", fact.binding_id) or _holder_fault(fact):

@@ -184,7 +184,7 @@ class Entitlement(MachineBase):
             Deadline("claims that are parked", self.parking.next_ms),
             Deadline("loans", self.lending.next_ms),
             Deadline("reports", self.reports.next_ms),
-            Deadline("ends of bindings and tokens", lambda: self.commands.access.next_ms(self.cell.timer_ms)),
+            Deadline("ends of bindings and tokens", self.commands.access.ends.first),
         )
 
     def _step_table(self) -> tuple[Step, ...]:

@@ -6,7 +6,6 @@ import msgspec
 from sqlalchemy import Connection, Select, Table, func, select
 
 from events.access import Binding
-from events.actors import PROVEN
 from events.hashed_names import NameHashes, is_hashed
 from events.records.parts import Actor
 from events.topics import POOLS
@@ -161,7 +160,7 @@ def is_own(job: JobRow, subject: str, names: NameHashes) -> bool:
     `names`: as the cell hashes them.
     """
     name = names.of(subject) if is_hashed(job.submitter) else subject
-    return subject != "" and job.submitter == name and job.submitter_how in PROVEN
+    return subject != "" and job.submitter == name and bool(job.submitter_proven)
 
 
 def _joined(of: Table) -> Select[Any]:

@@ -1,17 +1,27 @@
 """Rows of 0.3 are gone on with: converted they are those that the machine has now."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from random import Random
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from events.codes import Code
 from events.ranks import Rank
-from processors.entitlement.conversion import from_0_3
+from events.records.pools import PoolDefined, RoleBound
+from processors.entitlement.machine import Entitlement
 from processors.entitlement.queues.parts import COLUMNS
 from processors.entitlement.rows import RefusalRow
-from processors.state.table import RowChange
+from processors.runtime.driver import Driver
+from processors.runtime.replay import replay
+from processors.runtime.store import RocksStore
+from processors.state.conversion import Conversions, conversion
+from processors.state.table import RowChange, Table
 from tests.helpers.drawn import seeds
+from tests.helpers.stored_cell import Counting, Ticking
+from tests.helpers.written_cell import Cell
 from tests.processors.restored.histories import KINDS
 
 
@@ -50,4 +60,42 @@ def test_rows_of_0_3_are_gone_on_with(seed: int) -> None:
         for key in list(table):
             table.change(key)
         rows += table.take_changes()[0]
-    assert list(from_0_3(as_in_0_3(row, machine.cell.settings.hold_for_ms) for row in rows)) == rows
+    converted = conversion(machine.conversions, 9, machine.state)
+    assert converted is not None
+    assert list(converted(as_in_0_3(row, machine.cell.settings.hold_for_ms) for row in rows)) == rows
+
+
+class Before(Entitlement):
+    """Entitlement as it was before it kept who may what."""
+
+    state: ClassVar[int] = 10
+    conversions: ClassVar[Conversions] = {}
+
+    @property
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        return [table for table in super().tables if table.name not in ("bindings", "tokens", "lockdowns")]
+
+
+def test_a_store_from_before_roles_is_gone_on_with(tmp_path: Path) -> None:
+    cell = Cell(machines=("lifecycle", "placement", "sla"))
+    for number, path in enumerate(("/maps", "/ads")):
+        cell.fact(PoolDefined(path=path, command_id=f"p{number}"))
+
+    def run(machine: Entitlement, log: Counting) -> bytes:
+        driver = Driver(machine, log, RocksStore(tmp_path), Ticking(), "next")
+        for _ in driver.recover():
+            pass
+        while driver.run():
+            pass
+        driver.close()
+        return driver.fold.state.hash
+
+    run(Before(), Counting(cell.log))
+    cell.fact(RoleBound(command_id="b", binding_id="b", subject="ann", role="viewer", pool="/maps"))
+    counting, machine = Counting(cell.log), Entitlement()
+    hash_ = run(machine, counting)
+    assert counting.read["paceline.pools"] == 1, "the facts of before weren't read again"
+    assert [*machine.commands.access.bindings] == ["b"]
+    assert run(Entitlement(), Counting(cell.log)) == hash_
+    again = replay(Entitlement(), cell.log)
+    assert (again.difference, again.hash) == (None, hash_)

@@ -1,5 +1,6 @@
 """Random histories of each machine by itself: what it hears fits together as far as the machine may rely on it."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -29,10 +30,20 @@ from events.records.placement import (
     PreemptionAsked,
     TasksPlaced,
 )
-from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.pools import (
+    CellConfigured,
+    LockdownSet,
+    PoolDefined,
+    PoolRemoved,
+    RoleBound,
+    RoleUnbound,
+    TokenIssued,
+    TokenRevoked,
+)
 from events.records.rounds import TimerPassed
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import Amounts
+from processors.entitlement.access_rows import AccessEvent
 from processors.state.arena import REMOVED
 from tests.helpers.machines import Alone, Range, Run, columns, instances_changed, mixed, ranges
 from tests.processors.entitlement.harness import World as EntitlementWorld
@@ -45,6 +56,21 @@ HOSTS = ("host-b", "host-c", "host-a", "h")
 KINDS_ADDED = ("gpu/b", "gpu/a", "seat")
 """Kinds that cells get; the last is a licence."""
 JOB_NAMES = ("m", "kk", "z", "a")
+
+
+def drawn_access(draw: Random, now: int, pools: Sequence[str], command_id: str) -> AccessEvent:
+    """A fact about who may what, of any kind, about few names."""
+    key, pool, subject = draw.choice("abc"), draw.choice(pools), draw.choice(("ann", "bob"))
+    until = draw.choice((0, now + draw.randrange(1, 9000)))
+    kinds: tuple[AccessEvent, ...] = (
+        RoleBound(command_id=command_id, binding_id=key, subject=subject, role="viewer", pool=pool, until_ms=until),
+        RoleBound(command_id=command_id, binding_id=key, group="dev", role="admin", pool=pool),
+        RoleUnbound(command_id=command_id, binding_id=key),
+        TokenIssued(command_id=command_id, token_id=key, subject=subject, token_hash=b"h" * 32, until_ms=until),
+        TokenRevoked(command_id=command_id, token_id=key),
+        LockdownSet(command_id=command_id, pool=pool, locked=draw.random() < 0.7),
+    )
+    return draw.choice(kinds)
 
 
 class History:
@@ -412,6 +438,9 @@ class Entitlement(History):
 
     def do_remove(self) -> None:
         self.world.fact(PoolRemoved(path=self.draw.choice(["/late", "/b"]), command_id=str(self.draw.random())))
+
+    def do_grant(self) -> None:
+        self.world.fact(drawn_access(self.draw, self.world.now, ("/", "/late", "/b"), str(self.draw.random())))
 
 
 class Placement(History):

@@ -37,6 +37,7 @@ from projections.views.projector import Projector, rebuild
 from projections.views.rows import JobRow
 from tests.helpers.drawn import seeds
 from tests.helpers.written_cell import Cell, dump, job
+from tests.processors.restored.histories import drawn_access
 
 ANN = Actor(subject="ann", how="token", binding=7, read_to=9, credential="t-ann", reason="asked to")
 HASH, OTHER = b"h" * 32, b"o" * 32
@@ -312,23 +313,13 @@ class Clock:
 
 def drawn(random: Random, now: int, number: int) -> Event:
     """A fact of any kind that entitlement answers, about few names and pools."""
-    pool, key, command_id = random.choice(("/", "/p", "/q")), random.choice("abc"), f"c{number}"
-    until = random.choice((0, now + random.randrange(1, 9000)))
-    subject, role = random.choice(("ann", "bob")), random.choice(("viewer", "admin"))
+    path, command_id = random.choice(("/p", "/q")), f"c{number}"
     kind = random.randrange(10)
     if kind < 2:
-        return PoolDefined(path=random.choice(("/p", "/q")), command_id=command_id)
+        return PoolDefined(path=path, command_id=command_id)
     if kind == 2:
-        return PoolRemoved(path=random.choice(("/p", "/q")), command_id=command_id)
-    if kind < 6:
-        return RoleBound(command_id=command_id, binding_id=key, subject=subject, role=role, pool=pool, until_ms=until)
-    if kind == 6:
-        return RoleUnbound(command_id=command_id, binding_id=key)
-    if kind == 7:
-        return TokenIssued(command_id=command_id, token_id=key, subject=subject, token_hash=HASH, until_ms=until)
-    if kind == 8:
-        return TokenRevoked(command_id=command_id, token_id=key)
-    return LockdownSet(command_id=command_id, pool=pool, locked=random.random() < 0.7)
+        return PoolRemoved(path=path, command_id=command_id)
+    return drawn_access(random, now, ("/", "/p", "/q"), command_id)
 
 
 def follow(views: Projector) -> None:
