@@ -116,6 +116,18 @@ def bindings(connection: Connection) -> list[BindingRow]:
     ]
 
 
+def ended(connection: Connection, most: int) -> list[tuple[BindingRow, int]]:
+    """The bindings that ended last, and when each did."""
+    of = tables.bindings.c
+    columns = (of.binding_id, of.offset, of.subject, of.group, of.role, of.pool, of.from_ms, of.until_ms)
+    query = select(of.reason, of.actor, of.at_ms, of.ended_ms, *columns).where(of.ended_ms != 0)
+    rows = connection.execute(query.order_by(of.ended_ms.desc(), of.offset.desc()).limit(most))
+    return [
+        (BindingRow(Binding(*binding), reason, _actor(actor), at_ms), ended_ms)
+        for reason, actor, at_ms, ended_ms, *binding in rows
+    ]
+
+
 def tokens(connection: Connection) -> list[TokenRow]:
     """The tokens and keys, by their names and ages: for a while also those that were revoked or are over."""
     of, use = tables.access_tokens.c, tables.token_uses.c

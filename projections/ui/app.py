@@ -33,6 +33,7 @@ from projections.ui import assets, rendering, signing, time_bar
 from projections.ui.contents import ACTIONS, DATA, PAGES
 from projections.ui.frame import Frame, sign_in_first
 from projections.ui.live import Hub, Load
+from projections.ui.lockdowns import lockdowns_of
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Action, Contexts, Data, Elsewhere, Page, Scene, Sent, opened
 from projections.ui.sessions import SIGN_IN, SIGN_OUT, Sessions
@@ -166,7 +167,8 @@ class Ui:
         context, connection = scene.first()
         place = time_bar.now(connection, scene.now_ms)._replace(past=bool(scene.at))
         with self.contexts[context.cell].views.read() as present:
-            return time_bar.bar(context.cell, present, self._now().now_ms if scene.at else scene.now_ms, place)
+            bar = time_bar.bar(context.cell, present, self._now().now_ms if scene.at else scene.now_ms, place)
+        return bar | {"lockdowns": lockdowns_of(scene)}
 
     def _bar_beside(self, request: Request, at_ms: int | None) -> PageValues:
         """The bar on a page that shows nothing of a cell: at a time whose views aren't there yet; at the present."""
@@ -176,7 +178,7 @@ class Ui:
             place = time_bar.now(present, now.now_ms)
             if at_ms is not None:
                 place = time_bar.Shown(at_ms, None, past=True)
-            return time_bar.bar(context.cell, present, now.now_ms, place)
+            return time_bar.bar(context.cell, present, now.now_ms, place) | {"lockdowns": lockdowns_of(scene)}
 
     def _gives(self, data: Data) -> Any:
         def load(request: Request, then: Then) -> bytes:

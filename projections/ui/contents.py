@@ -1,6 +1,7 @@
 """All pages, what their scripts ask for, and what their forms do."""
 
 from projections.ui.pages import (
+    access,
     find,
     help,
     host,
@@ -37,6 +38,7 @@ PAGES: tuple[Page, ...] = (
     *rounds.PAGES,
     *log.PAGES,
     *operations.PAGES,
+    *access.PAGES,
 )
 DATA: tuple[Data, ...] = (
     *jobs.DATA,

@@ -18,6 +18,7 @@ MENU = (
     ("Hosts", "/hosts", "h"),
     ("Rounds", "/rounds", "r"),
     ("Log", "/log", "l"),
+    ("Access", "/access", "a"),
     ("Operations", "/operations", "s"),
 )
 """Name, path, and the key that leads there after g."""

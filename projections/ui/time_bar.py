@@ -13,6 +13,7 @@ from projections.queries.series import cell_series
 from projections.queries.series_points import times_of
 from projections.ui.format import iso
 from projections.ui.lines import Drawn, drawn
+from projections.ui.lockdowns import lockdowns_of
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 
@@ -41,7 +42,8 @@ class Shown(NamedTuple):
 def live(scene: Scene) -> PageValues:
     """The bar of the present."""
     context, connection = scene.first()
-    return {"time": bar(context.cell, connection, scene.now_ms, now(connection, scene.now_ms))}
+    time = bar(context.cell, connection, scene.now_ms, now(connection, scene.now_ms))
+    return {"time": time | {"lockdowns": lockdowns_of(scene)}}
 
 
 def now(connection: Connection, now_ms: int) -> Shown:

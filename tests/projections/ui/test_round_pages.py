@@ -146,7 +146,7 @@ def test_a_page_that_there_is_not_says_where_to_look(client: TestClient) -> None
 def test_the_filters_of_the_log_are_sent_as_their_form_has_them(client: TestClient) -> None:
     form = page(client, "/log").partition('<form class="card filters"')[2].partition("</form>")[0]
     fields = dict.fromkeys(re.findall(r'name="(\w+)"', form), "")
-    assert fields.keys() == {"topic", "kind", "job", "pool", "host", "at"}
+    assert fields.keys() == {"topic", "kind", "job", "pool", "host", "actor", "at"}
     text = page(client, f"/log?{urlencode({**fields, 'job': 'huge'})}")
     assert 'id="record-jobs-' in text
     assert 'id="record-hosts-' not in text
