@@ -124,7 +124,7 @@ Index("throttled_jobs", jobs.c.number, sqlite_where=jobs.c.backoff > 0)
 Index(
     "jobs_by_group",  # all that lists are filtered and counted by, so that these read no row
     *(jobs.c.pool, jobs.c.state, jobs.c.owner, jobs.c.queued, jobs.c.backoff, jobs.c.waits_ms, jobs.c.submitted_ms),
-    *(jobs.c.number, jobs.c.command, jobs.c.labels),
+    *(jobs.c.number, jobs.c.command, jobs.c.labels, jobs.c.submitter),
 )
 Index("jobs_by_wait", jobs.c.waits_ms, jobs.c.number, sqlite_where=jobs.c.waits_ms > 0)
 Index(
