@@ -104,6 +104,29 @@ def test_a_cell_of_0_3_goes_on_from_its_snapshots(left: Path) -> None:
     goes_on(data)
 
 
+def test_the_one_token_of_a_cell_of_0_3_may_do_everything_whatever_the_cell_asks_of_others(left: Path) -> None:
+    data, token = left / "data", "x" * 43
+    (data / "token").write_text(f"{token}\n")
+    with running(data) as client:
+        until(lambda: {job["job_id"]: job["state"] for job in client.jobs()}.items() >= JOBS.items())
+        until(lambda: client.host("real")["state"] == "SILENT", "the recorded agent is missed")
+        for access in ("open", "roles"):
+            if access == "roles":
+                client.change_cell({"access": access}, wait=10)
+            name = f"by-token-{access}"
+            client.define_pool(f"/{name}", {"share": {"cpu": 1}}, wait=10)
+            client.submit_job({"job_id": name, "pool": f"/{name}", "sim": {"duration": "1h"}}, wait=10)
+            until(lambda name=name: client.job(name)["state"] == "RUNNING")
+            client.stop_job(name, wait=10)
+            host = next(client.hosts(state="UP"))["host_id"]
+            client.drain_hosts([host], wait=10)
+            client.resume_hosts([host], wait=10)
+            client.change_cell({"late_after": "20s" if access == "open" else "10s"}, wait=10)
+            client.remove_host("real", wait=10) if access == "roles" else client.confirm_loss("real", wait=10)
+            assert {job["job_id"] for job in client.jobs()} >= {name, *JOBS}
+    assert (data / "token").read_text().strip() == token
+
+
 def test_every_decision_of_0_3_is_followed_back_for_each_run_that_it_names(left: Path) -> None:
     with closing(EmbeddedLog(left / "data" / "log")) as log:
         index = WholeLog(log)
