@@ -42,6 +42,14 @@ class CellInfo(ServedCell):
     cells: NotRequired[list[int]]
 
 
+class SignInInfo(TypedDict):
+    """The issuer at which users of a cell sign in, and its client for commands there; empty: there is none."""
+
+    issuer: str
+    client_id: str
+    scopes: str
+
+
 class MachineOwner(TypedDict):
     """A machine, its present epoch and who claimed it, its last round, and by topic the records that are in none."""
 

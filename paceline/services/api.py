@@ -21,6 +21,7 @@ from paceline.moments.source import CellMoments
 from paceline.services.data_folder import name_hashes
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve_http
+from paceline.services.issuer import sign_in_of
 from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
 from paceline.services.settings import Settings
@@ -43,6 +44,7 @@ class Api:
         gateways = settings.service.gateways
         self._tls = client_context(settings.ca) if any(each.startswith("https:") for each in gateways) else None
         """The context by which gateways are verified; None: all are plain."""
+        self._sign_in = sign_in_of(settings.oidc, start.token, lambda text: start.say(None, text))
         self._apps: dict[int, Any] = {}
         self._logs: list[KafkaLog] = []
         self._replays: list[CellReplays] = []
@@ -66,7 +68,8 @@ class Api:
         folders = {log.cell: CellFolder(log, folder_of(self._settings, log.cell)) for log in self._logs}
         self._moments = moments_of(self._settings, folders)
         app = create_cells_app(self._apps, self._moments)
-        add_ui(app, {cell: each.state.context for cell, each in self._apps.items()}, self._start.token)
+        contexts = {cell: each.state.context for cell, each in self._apps.items()}
+        add_ui(app, contexts, self._start.token, self._sign_in)
         self.app.app = app
         self._start.say(None, f"serves cells {', '.join(map(str, self._cells))}")
         stop.wait()

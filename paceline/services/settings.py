@@ -41,6 +41,7 @@ from paceline.services.processes import default_listen
 
 EXAMPLE_TOKEN = "change-me"
 """The token in `deploy/systemd/paceline.env`, which is to be edited."""
+ISSUER = r"^https://[^\s?#]+$|^http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/[^\s?#]*)?$"
 ADDRESS = r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9A-Fa-f:]+\]:[0-9]{1,5}$"
 
 
@@ -148,6 +149,21 @@ class TlsPart(SettingsTable):
     client_ca: Path | None = None
 
 
+class OidcPart(SettingsTable):
+    """`[oidc]`, the issuer whose tokens prove who asks, empty: none. `client_id`: the client that the cell is there,
+    for the sign-in; `audience`: what tokens of other clients must be for; `subject_claim`, `groups_claim`: the claims
+    with the name and the groups of a user; `scopes`: what a sign-in asks for.
+    """
+
+    issuer: str = Field(default="", pattern=rf"^$|{ISSUER}")
+    client_id: str = ""
+    client_secret_file: Path | None = None
+    audience: str = ""
+    subject_claim: str = "sub"
+    groups_claim: str = "groups"
+    scopes: str = Field(default="openid profile email", pattern=r"(^| )openid( |$)")
+
+
 class ViewsPart(SettingsTable):
     """`[views]`, views of the past. A copy of the views is made after every `copy_every` records, of which a large one
     counts as one for each 100 bytes. `make_s`: seconds that making views of a moment may take; `made_mib`: space for
@@ -206,6 +222,7 @@ class Settings(BaseSettings):
     logs: LogsPart = LogsPart()
     views: ViewsPart = ViewsPart()
     tls: TlsPart = TlsPart()
+    oidc: OidcPart = OidcPart()
     _origins: tuple[Origin, ...] = PrivateAttr(default=())
 
     @field_validator("token")
@@ -245,6 +262,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "logs": LogsPart,
     "views": ViewsPart,
     "tls": TlsPart,
+    "oidc": OidcPart,
 }
 
 
@@ -262,6 +280,7 @@ class UpSettings(SettingsTable):
     archive: str = ""
     host: AgentPart = AgentPart()
     tls: TlsPart = TlsPart()
+    oidc: OidcPart = OidcPart()
     views: ViewsPart = ViewsPart()
     alarm_unread_after: AlarmUnread = ALARM_UNREAD_MS / 1000
     origins: tuple[Origin, ...] = ()
@@ -369,6 +388,7 @@ def for_up(settings: Settings) -> UpSettings:
         host=settings.agent,
         views=settings.views,
         tls=settings.tls,
+        oidc=settings.oidc,
         alarm_unread_after=settings.alarm_unread_after,
         origins=settings.origins,
     )
@@ -390,6 +410,9 @@ def _message(detail: Any) -> str:
     where = f"setting {'.'.join(names)} (flag, {variable} or file)"
     if detail["type"] == "string_pattern_mismatch" and names[-1] == "listen":
         return f"{where}: write HOST:PORT, such as {detail['input'] if _bare(detail['input']) else '127.0.0.1'}:7117"
+    if detail["type"] == "string_pattern_mismatch" and names[0] == "oidc":
+        needs = {"issuer": "write its URL: https://..., or http:// on this machine", "scopes": "openid must be one"}
+        return f"{where}: {needs[names[-1]]}, not {detail['input']!r}"
     if names[-1:] == ["command"] and detail["type"] == "too_short":
         return f'{where}: name the program and its arguments, such as ["/usr/sbin/check", "-q"]'
     if detail["type"] == "greater_than_equal" and names[-1] in ("interval", "timeout") and "health" in names:

@@ -30,6 +30,7 @@ from paceline.moments.copier import Copier
 from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, name_hashes, prepare
 from paceline.services.host_settings import host_settings
+from paceline.services.issuer import sign_in_of
 from paceline.services.operations import OperationsOf
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
@@ -82,6 +83,7 @@ class Up:
         self._token = prepare(self._data)
         self._lock = lock(self._data)
         self._tls = server_context(settings.tls, note)
+        self._sign_in = sign_in_of(settings.oidc, self._token, note)
         self._socket = listening(settings.listen)
         keep_cell(self._data, settings.cell)
         self._address = address_of(self._socket)  # said on pages that are being loaded when the socket is closed, too
@@ -274,7 +276,7 @@ class Up:
             names=name_hashes(self._data),
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
-        add_ui(app, {self.log.cell: app.state.context}, self._token)
+        add_ui(app, {self.log.cell: app.state.context}, self._token, self._sign_in)
         return app
 
     def listen(self) -> str:

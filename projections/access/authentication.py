@@ -13,6 +13,7 @@ from events.hashed_names import NameHashes
 from paceline.client.bearer import SCHEME, shown, unfit
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import EVERYTHING, NOBODY, Identity
+from projections.access.issuer import Issuer
 from projections.access.wrong_tokens import WrongTokens
 from projections.api.problems import Problem
 
@@ -45,6 +46,8 @@ class Authentication:
         self.grants = grants
         self.names = names or NameHashes()
         self.provers: list[Prover] = []
+        self.issuer: Issuer | None = None
+        """The issuer at which users sign in."""
         self._wrong = WrongTokens()
 
     @property

@@ -22,6 +22,7 @@ from events.unsafe_text import is_visible
 from paceline.client.bearer import shown
 from projections.access.authentication import refused
 from projections.access.identity import Identity
+from projections.access.issuer import Issuer
 from projections.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -43,13 +44,11 @@ Fetch = Callable[[str], Awaitable[dict[str, Any]]]
 """Fetches a JSON document by its address. Raises `OSError`, `ValueError`."""
 
 
-class Issuer(NamedTuple):
-    """An issuer, and how its tokens are read. `audience`: the one that tokens must be for; `groups_claim`: a list."""
+class Proven(NamedTuple):
+    """A genuine token: who shows it, and all of its claims."""
 
-    url: str
-    audience: str
-    groups_claim: str = "groups"
-    subject_claim: str = "sub"
+    identity: Identity
+    claims: dict[str, Any]
 
 
 class IssuerAway(Exception):
@@ -128,10 +127,7 @@ class IssuerKeys:
 
         async with asyncio.timeout(FETCH_S):
             if not self._address:
-                description = await self._fetch(f"{self._issuer}{DISCOVERY}")
-                if str(description.get("issuer", "")).rstrip("/") != self._issuer:
-                    raise ValueError("the issuer names itself otherwise")
-                self._address = str(description["jwks_uri"])
+                self._address = str((await discovered(self._issuer, self._fetch))["jwks_uri"])
             document = await self._fetch(self._address)
         keys = {}
         for each in document.get("keys", ()):
@@ -154,10 +150,10 @@ class OidcProver:
         token = shown(headers.get("authorization"))
         if not token.startswith("ey") or token.count(".") != 2:
             return None
-        return await self.identity_of(token)
+        return (await self.proven(token)).identity
 
-    async def identity_of(self, token: str) -> Identity:
-        """The identity of who shows a token. Raises a problem."""
+    async def proven(self, token: str) -> Proven:
+        """The identity and the claims of a token. Raises a problem where it is not genuine, or not for now and here."""
         header, claims = (_part(token, at) for at in (0, 1))
         if str(claims.get("iss", "")).rstrip("/") != self._issuer.url.rstrip("/"):
             raise refused("TOKEN_ISSUER_WRONG", "the token is of another issuer than that of this cell")
@@ -167,7 +163,8 @@ class OidcProver:
             keys = await self._keys.with_key(str(header.get("kid", "")))
         except IssuerAway as away:
             raise Problem(503, "ISSUER_AWAY", str(away), headers={"Retry-After": "2"}) from away
-        return self._identity(self._checked(token, keys))
+        claims = self._checked(token, keys)
+        return Proven(self._identity(claims), claims)
 
     def _checked(self, token: str, keys: "KeySet") -> dict[str, Any]:
         """The claims of a token. Raises a problem where it isn't genuine, or not for now and here."""
@@ -186,8 +183,9 @@ class OidcProver:
         if now < begins - SKEW_S:
             raise refused("TOKEN_NOT_YET_VALID", "the token is not valid yet: do the clocks differ?")
         audience = claims.get("aud")
-        if self._issuer.audience not in (audience if isinstance(audience, list) else [audience]):
-            raise refused("TOKEN_AUDIENCE_WRONG", f"the token is not for {self._issuer.audience}")
+        own = [each for each in (self._issuer.audience, self._issuer.client_id) if each]
+        if not any(each in (audience if isinstance(audience, list) else [audience]) for each in own):
+            raise refused("TOKEN_AUDIENCE_WRONG", f"the token is not for {' or '.join(own)}")
         return claims
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
@@ -198,6 +196,15 @@ class OidcProver:
             raise refused("TOKEN_SUBJECT_MISSING", f"the claim {self._issuer.subject_claim} of the token names nobody")
         names = frozenset(each for each in groups if isinstance(each, str)) if isinstance(groups, list) else frozenset()
         return Identity(subject, names, OIDC, self._issuer.url)
+
+
+async def discovered(issuer: str, fetch: Fetch) -> dict[str, Any]:
+    """The description that an issuer gives of itself. Raises `OSError`, `ValueError`."""
+    description = await fetch(f"{issuer.rstrip('/')}{DISCOVERY}")
+    name = str(description.get("issuer", ""))
+    if name.rstrip("/") != issuer.rstrip("/"):
+        raise ValueError(f"the issuer at {issuer} names itself {name[:200]!r}")
+    return description
 
 
 async def fetch_json(address: str) -> dict[str, Any]:

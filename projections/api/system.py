@@ -3,16 +3,17 @@
 from typing import Annotated, cast
 
 import orjson
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
 
 from events.codec import decode
 from events.log.lookup import record_at
 from events.topics import ALL, MACHINES, rounds_of
-from paceline.client.cell_models import CellInfo, Readiness
+from paceline.client.cell_models import CellInfo, Readiness, SignInInfo
 from paceline.client.operation_models import RoundRecord, RoundReplay
 from paceline.client.page_models import QuarantinePage
+from projections.access.issuer import Issuer
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.log_loss import must_be_whole
 from projections.api.parameters import KnownParameters
@@ -127,6 +128,15 @@ def probes() -> APIRouter:
     async def livez() -> Response:
         """Whether this process answers."""
         return Response(_LIVE, media_type="application/json")
+
+    @router.get("/v1/sign-in", response_model=None)
+    async def sign_in(request: Request) -> SignInInfo:
+        """Where users of the cell sign in: the issuer, and the cell's client there; empty: by tokens alone."""
+        issuer: Issuer | None = request.app.state.guards.authentication.issuer
+        if issuer is None:
+            return {"issuer": "", "client_id": "", "scopes": ""}
+        client_id = "" if issuer.client_secret else issuer.client_id  # a command line can keep no secret
+        return {"issuer": issuer.url, "client_id": client_id, "scopes": issuer.scopes}
 
     @router.get("/startupz", include_in_schema=False)
     async def startupz() -> dict[str, bool]:

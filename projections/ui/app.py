@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from events.codes import Code
 from events.log.port import LogError
 from projections.access.identity import looking_as, present
+from projections.access.sign_in import SignIn
 from projections.api.as_of import in_the_making
 from projections.api.context import Context, client_of
 from projections.api.moments import Asker, Making, Moments
@@ -36,7 +37,7 @@ from projections.ui.live import Hub, Load
 from projections.ui.lockdowns import lockdowns_of
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Action, Contexts, Data, Elsewhere, Page, Scene, Sent, opened
-from projections.ui.sessions import SIGN_IN, SIGN_OUT, Sessions
+from projections.ui.sessions import BY_ISSUER, FROM_ISSUER, SIGN_IN, SIGN_OUT, Sessions
 from projections.views.reader import ViewsAway, folded
 
 MAKING_S = 0.5
@@ -48,12 +49,14 @@ QUERY_MAX = 16 * 1024
 """Bytes of the query of a page, which it says again in its links: a selection of jobs fits."""
 
 
-def add_ui(app: FastAPI, contexts: Contexts, token: str | None) -> None:
+def add_ui(app: FastAPI, contexts: Contexts, token: str | None, sign_in: SignIn | None = None) -> None:
     """Serves the pages under /ui/ of an app over those cells; / leads there. `token` signs in; None: nothing can be
-    changed.
+    changed. `sign_in`: that of an issuer.
     """
     sessions = Sessions(token) if token else None
-    ui = Ui(contexts, sessions, app.state.moments)
+    ui = Ui(contexts, sessions, app.state.moments, sign_in)
+    if sign_in is not None:
+        sign_in.serve(app.state.guards.authentication)
     if sessions is not None:
         app.state.guards.authentication.provers.append(sessions)
     app.router.routes[0:0] = [Mount("/ui", ui.bounded()), Route("/", _lead)]
@@ -74,10 +77,12 @@ async def _lead(_: Request) -> Response:
 class Ui:
     """The pages over some cells."""
 
-    def __init__(self, contexts: Contexts, sessions: Sessions | None, moments: Moments) -> None:
+    def __init__(
+        self, contexts: Contexts, sessions: Sessions | None, moments: Moments, sign_in: SignIn | None = None
+    ) -> None:
         self.contexts = contexts
         self._moments = moments
-        self.frame = Frame(contexts, sessions)
+        self.frame = Frame(contexts, sessions, sign_in)
         self._hub = Hub(self._standing)
         self._streams = ConcurrencyLimit(STREAMS_MAX, "streams", "are open", STREAMS_OF_CLIENT_MAX)
         self._pages = [(page, Route(page.path, self._shows(page), methods=["GET"])) for page in PAGES]
@@ -104,6 +109,8 @@ class Ui:
             Route("/stream", self._stream),
             Route(SIGN_IN, signing.asks(self.frame), methods=["GET"]),
             Route(SIGN_IN, signing.signs_in(self.frame), methods=["POST"]),
+            Route(BY_ISSUER, signing.leads_to_issuer(self.frame), methods=["GET"]),
+            Route(FROM_ISSUER, signing.comes_from_issuer(self.frame), methods=["GET"]),
             Route(SIGN_OUT, signing.signs_out(self.frame), methods=["POST"]),
             *(route for _, route in self._pages),
             *(Route(data.path, self._gives(data), methods=["GET"]) for data in DATA),

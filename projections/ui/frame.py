@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
+from projections.access.sign_in import SignIn
 from projections.api.problems import Problem
 from projections.ui import rendering
 from projections.ui.page_values import PageValues
@@ -31,9 +32,10 @@ OF_BROWSER = ("theme",)
 class Frame:
     """The frame of the pages over some cells."""
 
-    def __init__(self, cells: Iterable[int], sessions: Sessions | None) -> None:
+    def __init__(self, cells: Iterable[int], sessions: Sessions | None, sign_in: SignIn | None = None) -> None:
         self._cells = sorted(cells)
         self._sessions = sessions
+        self.by_issuer = sign_in
         self.read_only = sessions is None
 
     def shared(self, section: str, at: str, cell: str | None = None) -> PageValues:

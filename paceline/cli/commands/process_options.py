@@ -38,6 +38,44 @@ TLS_OPTIONS: tuple[Decorator, ...] = (
         help="CA certificates to verify client certificates with, in PEM. [default: no client certificates]",
     ),
 )
+OIDC_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--oidc-issuer",
+        "oidc__issuer",
+        metavar="URL",
+        help="OIDC issuer whose tokens authenticate users. [default: none]",
+    ),
+    click.option("--oidc-client-id", "oidc__client_id", metavar="ID", help="Client of this cell at the issuer."),
+    file_option(
+        "--oidc-client-secret-file",
+        "oidc__client_secret_file",
+        help="File with the secret of a confidential client. [default: a public client]",
+    ),
+    click.option(
+        "--oidc-audience",
+        "oidc__audience",
+        metavar="NAME",
+        help="Also accept tokens for this audience. [default: those for the client]",
+    ),
+    click.option(
+        "--oidc-subject-claim",
+        "oidc__subject_claim",
+        metavar="CLAIM",
+        help="Claim with the user's name. [default: sub]",
+    ),
+    click.option(
+        "--oidc-groups-claim",
+        "oidc__groups_claim",
+        metavar="CLAIM",
+        help="Claim with the list of the user's groups. [default: groups]",
+    ),
+    click.option(
+        "--oidc-scopes",
+        "oidc__scopes",
+        metavar="SCOPES",
+        help="Scopes to request at sign-in. [default: openid profile email]",
+    ),
+)
 SERVICE_OPTIONS: tuple[Decorator, ...] = (
     data_option,
     kafka_options,

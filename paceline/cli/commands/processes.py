@@ -11,6 +11,7 @@ from events.topics import MACHINES
 from paceline.cli.commands.common import ca_option, data_option, examples
 from paceline.cli.commands.process_options import (
     LOG_OPTIONS,
+    OIDC_OPTIONS,
     SERVICE_OPTIONS,
     TLS_OPTIONS,
     Decorator,
@@ -139,7 +140,7 @@ COMMAND_PAGES = {
         Any number may run side by side. Writes go to the log of the cell that a pool belongs to.
         """,
         ("paceline api --kafka broker:9092 --gateway http://127.0.0.1:7118",),
-        (*API_OPTIONS, *TLS_OPTIONS, ca_option, *SERVICE_OPTIONS),
+        (*API_OPTIONS, *TLS_OPTIONS, *OIDC_OPTIONS, ca_option, *SERVICE_OPTIONS),
     ),
     "gateway": ProcessCommand(
         """Serve the agents of one cell: send them orders, and append their reports to the log.

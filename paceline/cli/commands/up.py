@@ -8,13 +8,13 @@ import click
 
 from events.bounds import INT_MAX
 from paceline.cli.commands.common import data_option, examples, kafka_options
-from paceline.cli.commands.process_options import TLS_OPTIONS, settings_flags, with_options
+from paceline.cli.commands.process_options import OIDC_OPTIONS, TLS_OPTIONS, settings_flags, with_options
 
 if TYPE_CHECKING:
     from paceline.services.settings import UpSettings
 
 
-tls_options = partial(with_options, options=TLS_OPTIONS)
+access_options = partial(with_options, options=(*TLS_OPTIONS, *OIDC_OPTIONS))
 
 
 @click.command(
@@ -56,7 +56,7 @@ tls_options = partial(with_options, options=TLS_OPTIONS)
     type=click.Choice(["auto", "none", "cgroup"]),
     help="Least that keeps runs apart; cgroup limits memory, CPU and processes. [default: cgroup with --run-as]",
 )
-@tls_options
+@access_options
 @click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Serve this exported log range.")
 @click.option(
     "--read-only", is_flag=True, help="Serve an exported log range; no scheduling takes place, commands are refused."

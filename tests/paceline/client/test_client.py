@@ -23,7 +23,7 @@ from paceline.client.errors import (
     Unreachable,
     WrongToken,
 )
-from paceline.services.settings import AgentPart, ViewsPart, for_up, load
+from paceline.services.settings import AgentPart, OidcPart, ViewsPart, for_up, load
 from tests.paceline.fake import FakeCell, job, running
 
 
@@ -275,7 +275,8 @@ def test_the_order_of_settings(monkeypatch, tmp_path):
     assert for_up(load(data=data)).model_dump(exclude={"origins"}) == {
         "data": data, "listen": "of-file:2", "sim_hosts": 5, "agent": False, "kafka": "of-file:1",
         "kafka_options": {}, "schema_registry_url": "", "cell": 0, "archive": "",
-        "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(), "alarm_unread_after": 30.0,
+        "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(), "oidc": OidcPart().model_dump(),
+        "alarm_unread_after": 30.0,
         "tls": {"cert": None, "key": None, "client_ca": None},
     }  # fmt: skip
     monkeypatch.setenv("PACELINE_UP__LISTEN", "of-env:3")

@@ -12,7 +12,8 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from starlette.datastructures import Headers
 
 from projections.access.identity import Identity
-from projections.access.oidc import OLD_S, REFRESH_S, SKEW_S, Issuer, IssuerKeys, OidcProver, fetch_json
+from projections.access.issuer import Issuer
+from projections.access.oidc import OLD_S, REFRESH_S, SKEW_S, IssuerKeys, OidcProver, fetch_json
 from projections.api.problems import Problem
 
 pytestmark = pytest.mark.anyio
@@ -197,7 +198,7 @@ async def test_a_real_issuer_proves_who_signed_in_there() -> None:
             form = {"grant_type": "authorization_code", "code": code, "redirect_uri": asked["redirect_uri"]}
             answer = await browser.post(f"{url}/oauth2/token", data=form, auth=("paceline", "secret"))
         prover = OidcProver(Issuer(url, "paceline"), IssuerKeys(url, fetch_json))
-        found = await prover.identity_of(answer.json()["id_token"])
+        found = (await prover.proven(answer.json()["id_token"])).identity
         assert (found.subject, found.groups, found.credential) == ("ann", frozenset(["maps"]), url)
         own = RSAKey.generate_key(2048, {"kid": "x"})
         now = int(time.time())
@@ -205,5 +206,5 @@ async def test_a_real_issuer_proves_who_signed_in_there() -> None:
             {"alg": "RS256", "kid": "x"}, {"iss": url, "aud": "paceline", "sub": "ann", "exp": now + 9}, own
         )
         with pytest.raises(Problem) as refused:
-            await prover.identity_of(forged)
+            await prover.proven(forged)
         assert refused.value.code == "TOKEN_KEY_UNKNOWN"

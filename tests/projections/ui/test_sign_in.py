@@ -27,7 +27,9 @@ async def _carry_out(sent: Sent) -> Shown | str:
 def client(tmp_path: Path, monkeypatch) -> Iterator[TestClient]:
     """A browser that follows no redirects, over a cell with a form."""
     SENT.clear()
-    page = Page("/tries/{name}", "sign_in.html", lambda _: {"next": "", "wrong": False}, "", for_writing=True)
+    page = Page(
+        "/tries/{name}", "sign_in.html", lambda _: {"next": "", "wrong": False, "issuer": ""}, "", for_writing=True
+    )
     monkeypatch.setattr(ui, "PAGES", (*ui.PAGES, page))
     monkeypatch.setattr(ui, "ACTIONS", (Action("/tries/{name}", _carry_out, ""),))
     api = Api(tmp_path)
