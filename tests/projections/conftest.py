@@ -118,6 +118,13 @@ class Api:
         self.cell.decide("entitlement", PoolAnswered(path=path, pools_offset=at, command_id="c", code="DONE"))
         self.fold()
 
+    def granted(self, *facts: Event) -> None:
+        """Facts about who may what, which entitlement has answered."""
+        for fact in facts:
+            at = self.cell.fact(fact)
+            self.cell.decide("entitlement", PoolAnswered(path="/", pools_offset=at, command_id="c", code="DONE"))
+        self.fold()
+
     def answer(self, topic: str, machine: str, says: Callable[[int, Any], tuple[Event, ...]]) -> None:
         """From now on a machine answers each new fact of a topic, in a thread of its own."""
         start = self.cell.log.bounds(topic)[1]

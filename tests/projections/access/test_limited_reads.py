@@ -8,8 +8,10 @@ from unittest.mock import AsyncMock, patch
 
 import pytest
 
+from events.records.pools import LockdownSet, RoleBound, TokenIssued
 from projections.access.authentication import Authentication
 from projections.access.identity import EVERYTHING, Identity, begin
+from projections.queries import access
 from projections.views import limited_reads, limited_tables, tables
 from tests.projections.conftest import Api
 
@@ -150,3 +152,19 @@ def test_connections_of_limited_readers_are_bounded(tmp_path: Path, told: Api, m
     with asking(OF_MAPS), views.read():
         pass
     assert not views._limited._idle
+
+
+def test_a_role_over_own_pools_and_a_lockdown_that_binds_them_are_seen(told: Api) -> None:
+    for key, pool in (("a", "/maps"), ("b", "/ads"), ("c", "/")):
+        told.granted(
+            RoleBound(command_id=key, binding_id=key, subject="ann", role="viewer", pool=pool),
+            LockdownSet(command_id=key, pool=pool, locked=True, reason=pool),
+            TokenIssued(command_id=key, token_id=key, subject="ann", token_hash=key.encode() * 32),
+        )
+    with asking(OF_MAPS), told.projector.views.read() as connection:
+        assert [each.binding.pool for each in access.bindings(connection)] == ["/maps"]
+        assert sorted(access.lockdowns(connection)) == ["/", "/maps"]
+        assert access.tokens(connection) == []
+    below = Identity(subject="ann", reads=("/maps/tiles",))
+    with asking(below), told.projector.views.read() as connection:
+        assert sorted(access.lockdowns(connection)) == ["/", "/maps"], "what binds it from above is seen"
