@@ -39,7 +39,7 @@ def routes(context: Context) -> APIRouter:
     ) -> Response:
         """Facts of users and operators, the newest first: who, when, and the binding that allowed it. A page looks at a
         bounded part of the log; `looked_back_to` says how far, and `next_page_token` leads on, also where nothing was
-        the_page there.
+        found there.
         """
         if kind and kind not in KINDS:
             raise Problem(422, "INVALID_REQUEST", f"{kind[:80]!r} is no kind of record", [("/query/kind", "no kind")])
