@@ -51,9 +51,11 @@ def allowing(bindings: Iterable[Binding], verb: Verb, path: str, own: bool, now_
     return None
 
 
-def readable(bindings: Iterable[Binding], now_ms: int) -> tuple[str, ...] | None:
-    """The topmost pools that an actor with these bindings may read, by path; None: all of the cell."""
-    pools = {each.pool for each in bindings if each.holds(now_ms) and Verb.READ in ROLES[each.role].verbs}
+def readable(bindings: Iterable[Binding], now_ms: int, verb: Verb = Verb.READ) -> tuple[str, ...] | None:
+    """The topmost pools that an actor with these bindings may read, or has another `verb` for, by path; None: all of
+    the cell.
+    """
+    pools = {each.pool for each in bindings if each.holds(now_ms) and verb in ROLES[each.role].verbs}
     if "/" in pools:
         return None
     return tuple(sorted(pool for pool in pools if not any(pool != other and covers(other, pool) for other in pools)))

@@ -70,9 +70,17 @@ def present() -> Actor | None:
     return _actor.get()
 
 
-def signed(event: E) -> E:
-    """The fact with who wrote it, where facts of its kind say so."""
+def permitted(binding: int | None, read_to: int | None) -> Actor | None:
+    """The same, with the binding that allows what it does, and how far the server has read."""
     actor = _actor.get()
+    if actor is None or (binding is None and read_to is None):
+        return actor
+    return msgspec.structs.replace(actor, binding=binding, read_to=read_to)
+
+
+def signed(event: E, binding: int | None = None, read_to: int | None = None) -> E:
+    """The fact with who wrote it, where facts of its kind say so, and what allowed it."""
+    actor = permitted(binding, read_to)
     if actor is None or "actor" not in event.__struct_fields__:
         return event
     return msgspec.structs.replace(event, actor=actor)

@@ -60,6 +60,7 @@ from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
 from projections.api.moments import Moments, MomentSource
 from projections.api.parameters import known_parameters
+from projections.api.permits import Permits
 from projections.api.problems import PROBLEMS
 from projections.queries.access import granted
 from projections.views.reader import Views
@@ -109,7 +110,9 @@ def create_app(
     """
     facts = LossCheckedLog(views, log)
     names = names or NameHashes()
-    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
+    grants = Grants(views, granted)
+    permits = Permits(views, grants, names)
+    context = Context(views, log, facts, permits, cell_info, task_log, streams_max, list(others), operations, replays)
     context = replace(
         context,
         plans=plans,
@@ -120,7 +123,7 @@ def create_app(
         host_usage=host_usage,
         names=names,
     )
-    authentication = Authentication(token, Grants(views, granted), names)
+    authentication = Authentication(token, grants, names)
     app = app_over(context, Guarded(token, listen, authentication), gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 
 from events.actors import binding_of
 from events.records import BY_NAME as KINDS
@@ -44,7 +45,8 @@ def routes(context: Context) -> APIRouter:
         if kind and kind not in KINDS:
             raise Problem(422, "INVALID_REQUEST", f"{kind[:80]!r} is no kind of record", [("/query/kind", "no kind")])
         path = f"/{pool.strip('/')}" if pool else ""
-        criteria = AuditFilter(actors, kind, path, job, host, _ms(since), _ms(until))
+        tops = await run_in_threadpool(context.permits.audited)
+        criteria = AuditFilter(actors, kind, path, job, host, _ms(since), _ms(until), tops)
         ends = page.after(list[Place], "audit", *criteria)
 
         def look(connection: Connection) -> cell_models.AuditPage:

@@ -13,11 +13,13 @@ from events.codec import encode
 from events.codes import ENDED_JOBS, Code
 from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
+from events.roles import Verb
 from events.spec.job import JobSpec
 from projections.api.acting import signed
 from projections.api.context import Context
 from projections.api.image_tags import pinned
 from projections.api.job_specs import checked_spec, invalid_spec, must_know_resources
+from projections.api.permits import Permit
 from projections.api.problems import Problem
 from projections.api.secrets import Pins
 from projections.api.submissions import must_have_room, warnings_of
@@ -106,6 +108,7 @@ class _Checks:
         self._elsewhere = {job_id: other.cell for other in context.beside for job_id in _present(other, job_ids)}
         self._hashes: dict[str, bytes] = {}
         self._rooms: dict[str, PoolRoom | None] = {}
+        self._permits: dict[str, Permit] = {}
         self._jobs, self._tasks = Counter[str](), Counter[str]()
         self._warned = deque[tuple[JobSubmitted, list[str]]](maxlen=SHAPES_MAX)
 
@@ -119,6 +122,7 @@ class _Checks:
             if state is not None:
                 return Accepted(event, (), [], state)
             event = item.pins.pinned(event)
+            permit = self._permit(event.pool)
             must_have_room(self._connection, event, self._room(event.pool), self._context.cell)
             warnings = self._warnings(event, spec)
         except Problem as problem:
@@ -128,9 +132,9 @@ class _Checks:
             self._tasks[event.pool] += event.instances
         self._hashes[event.job_id] = event.spec_hash
         key = event.job_id.encode()
-        by_whom = signed(event)
+        by_whom = signed(event, *permit)
         value = spec.encoded if by_whom is spec.to_event() else encode(by_whom)
-        chunks = [NewRecord(each.topic, key, encode(signed(each))) for each in spec.chunks]
+        chunks = [NewRecord(each.topic, key, encode(signed(each, *permit))) for each in spec.chunks]
         return Accepted(event, [*chunks, NewRecord(event.topic, key, value)], warnings)
 
     def _state(self, event: JobSubmitted) -> str | None:
@@ -148,6 +152,12 @@ class _Checks:
         if submission(self._connection, offset).spec_hash == event.spec_hash:
             return state
         raise Problem(409, Code.ID_TAKEN, other_specification(job_id, state in ENDED_JOBS))
+
+    def _permit(self, pool: str) -> Permit:
+        """The permit to submit jobs to a pool."""
+        if pool not in self._permits:
+            self._permits[pool] = self._context.permits.pool(Verb.SUBMIT, pool)
+        return self._permits[pool]
 
     def _room(self, path: str) -> PoolRoom | None:
         """The room that a pool has beside the jobs before."""

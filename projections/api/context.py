@@ -25,10 +25,12 @@ from events.topics import MACHINES, POOLS
 from paceline.client.cell_models import ServedCell
 from paceline.client.operation_models import ProcessOperations, RoundResult
 from paceline.client.output_ask import OutputAsk
+from projections.access.identity import present
 from projections.access.limits import ByLimits
 from projections.api.acting import signed
 from projections.api.log_loss import Appends
 from projections.api.parameters import known_parameters
+from projections.api.permits import FREE, Permits
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries import entities, pool_tree
@@ -237,6 +239,7 @@ class Context:
     views: Views
     log: Log
     facts: Appends
+    permits: Permits
     cell_info: Callable[[], ServedCell]
     task_log: TaskLog | None
     streams_max: int
@@ -276,8 +279,11 @@ class Context:
         return self.caches.mine().host_maps
 
     def append(self, event: Event, key: str, before: Sequence[Event] = ()) -> int:
-        """Writes a fact, after others of its topic, with who makes the request; returns its offset."""
-        facts = [signed(each) for each in (*before, event)]
+        """Writes a fact, after others of its topic, with who makes the request and what allows it; returns its offset.
+        Raises a problem where nothing does.
+        """
+        permit = self.permits.fact(event, key)
+        facts = [signed(each, *permit) for each in (*before, event)]
         return self.facts.append([NewRecord(each.topic, key.encode(), encode(each)) for each in facts])[-1]
 
     def append_uploads(self, uploads: Sequence[Event], key: str) -> None:
@@ -287,8 +293,9 @@ class Context:
 
     def append_to_others(self, event: Event, key: str) -> None:
         """Writes a fact to the other cells."""
+        permit = self.permits.fact(event, key) if self.others else FREE
         for facts in self.others:
-            facts.append([NewRecord(event.topic, key.encode(), encode(signed(event)))])
+            facts.append([NewRecord(event.topic, key.encode(), encode(signed(event, *permit)))])
 
     def cells_with_pool(self, path: str) -> "list[Context]":
         """The contexts beside this one whose cells take a pool for one of this cell's."""
@@ -414,8 +421,10 @@ async def own_cell(
     request: Request,
     cell: Annotated[int | None, Query(ge=0, le=INT_MAX, description="The cell that is asked.")] = None,
 ) -> None:
-    """Refuses what is meant for another cell, and parameters that the route doesn't have."""
+    """Refuses what is meant for another cell, parameters that the route doesn't have, and who may not read it."""
     await known_parameters(request)
+    if present().is_limited:
+        context_of(request).permits.read(request.scope["route"].path_format)
     here = context_of(request).cell
     if cell is not None and cell != here:
         raise wrong_cell("what was asked for", cell, [here])

@@ -136,8 +136,10 @@ async def _drain(
         with context.views.read() as connection:
             host_ids = resolved(connection, hosts)
             fact = command.to_event(host_ids, "", command.reason, most, command.force)
-            if dry_run and (refusal := of_drain(connection, fact)):
-                raise refused(*refusal)
+            if dry_run:
+                context.permits.fact(fact)
+                if refusal := of_drain(connection, fact):
+                    raise refused(*refusal)
             body = effects_of(connection, host_ids, dry_run, command.to_part(), command.force)
             if not 0 < most < len(host_ids):
                 body["notes"] += last_hosts(connection, body)

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, PORT_MAX
 from events.codes import Code, TaskState
+from events.roles import Verb
 from events.spec.parts import Command
 from paceline.client.exec_frames import ExecsFull
 from projections.api import acting
@@ -64,6 +65,8 @@ def routes(context: Context) -> APIRouter:
                 raise Problem(409, Code.RUN_ENDED, detail)
             return task["run"], str(task["host_id"])
 
+        verb = Verb.FORWARD if wish.port else Verb.EXEC
+        permit = await run_in_threadpool(context.permits.job, verb, job_id)
         run, host_id = await run_in_threadpool(read_views, context, find)
         if context.execs is None:
             raise Problem(503, "NO_GATEWAY", "this process has no gateway to reach hosts by")
@@ -71,7 +74,7 @@ def routes(context: Context) -> APIRouter:
         size = {"terminal": wish.terminal, "rows": wish.rows, "columns": wish.columns, "port": wish.port}
         try:
             exec_id = await context.execs.open(
-                {**place, **size, "command": tuple(wish.command), "actor": acting.present()}
+                {**place, **size, "command": tuple(wish.command), "actor": acting.permitted(*permit)}
             )
         except ExecsFull as error:
             raise Problem(429, Code.TOO_MANY_SESSIONS, str(error)) from error
@@ -80,8 +83,9 @@ def routes(context: Context) -> APIRouter:
         return JSONResponse({"exec": exec_id, "run": run, "host_id": host_id}, 201)
 
     @router.post("/{exec_id}/in", status_code=204)
-    async def typed(exec_id: str, request: Request) -> Response:
+    async def typed(job_id: str, exec_id: str, request: Request) -> Response:
         """Hands on the frames that the user types, for as long as the command goes on."""
+        await run_in_threadpool(context.permits.job, Verb.EXEC, job_id)
         try:
             await _carrier(context, exec_id).typed(exec_id, request.stream())
         except LookupError as error:
@@ -89,8 +93,9 @@ def routes(context: Context) -> APIRouter:
         return Response(status_code=204)
 
     @router.get("/{exec_id}/out", response_class=Response)
-    async def written(exec_id: str) -> Response:
+    async def written(job_id: str, exec_id: str) -> Response:
         """Answers with the frames that the command writes, to its end."""
+        await run_in_threadpool(context.permits.job, Verb.EXEC, job_id)
         try:
             chunks = await _carrier(context, exec_id).written(exec_id)
         except LookupError as error:

@@ -83,6 +83,8 @@ class Guards:
         return who
 
     def _check(self, method: str, path: str, headers: Headers, who: Identity) -> None:
+        if who.is_nobody and who.reads == () and (path.startswith("/v1/") or path == "/metrics"):
+            raise needed(headers.get("authorization"))
         origin = headers.get("origin")
         if origin is not None and _netloc(origin) != headers.get("host", ""):
             raise Problem(403, "ORIGIN_NOT_ALLOWED", f"pages of {origin[:100]!r} may not use this cell")

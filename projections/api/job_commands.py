@@ -27,6 +27,7 @@ from events.records.jobs import (
     JobStopRequested,
     JobUpdateRequested,
 )
+from events.roles import Verb
 from events.spec.job import JobSpec, from_event
 from events.task_overrides import whole
 from paceline.client.json_type import Json
@@ -185,6 +186,7 @@ def _update(router: APIRouter, context: Context) -> None:
         def look(connection: Connection) -> UpdateCheck:
             context.prepare_plans()
             job = find_job(connection, job_id)
+            context.permits.job(Verb.CHANGE, job_id)
             chunk = with_uploads(connection, spec.chunks)
             accepted, units = job.base >= 0, kinds_of(connection).units
             before = versions.present_spec(connection, job, overrides=True)

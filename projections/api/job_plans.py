@@ -103,7 +103,7 @@ async def _checked(find: Find, bodies: Sequence[Any], request: Request | None) -
             context = await find(body)
             planned = await planned_facts(context, body, request)
         except Problem as problem:
-            if problem.status >= 500:
+            if problem.status >= 500 or problem.status == 403:
                 raise
             own = problem.errors or [("", f"{problem.detail} ({problem.code})")]
             faults += [(pointer + below, message) for below, message in own]

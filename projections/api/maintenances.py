@@ -54,8 +54,11 @@ def routes(context: Context) -> APIRouter:
             with context.views.read() as connection:
                 host_ids = resolved(connection, plan.hosts)
                 _must_have_racks(connection, plan, host_ids)
-                if dry_run and (refusal := of_campaign(connection, plan.to_event(host_ids, ""))):
-                    raise refused(*refusal)
+                fact = plan.to_event(host_ids, "")
+                if dry_run:
+                    context.permits.fact(fact)
+                    if refusal := of_campaign(connection, fact):
+                        raise refused(*refusal)
                 body = effects_of(connection, host_ids, dry_run, plan.drain.to_part())
                 if plan.at_a_time >= len(host_ids):
                     body["notes"] += last_hosts(connection, body)

@@ -122,7 +122,9 @@ def _plannable(context: Context, body: Any, digest: str, pins: Pins) -> Planned:
             if problem.code != Code.ID_TAKEN:
                 raise
             update = JobUpdateRequested(job_id=event.job_id, command_id=uuid.uuid4().hex, spec=encode(event))
+            context.permits.fact(update)
             return Planned(event.job_id, [*spec.chunks, update], warned)
+        context.permits.fact(event)
     return Planned(event.job_id, [*spec.chunks, event], warned)
 
 
@@ -142,6 +144,8 @@ def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -
         event = pins.pinned(event)
         must_have_room(connection, event, room_of(connection, event.pool), context.cell)
         warned = warnings_of(connection, event, spec.chunks)
+    if dry_run:
+        context.permits.fact(event)
     return Taken(event, None, warned, None if dry_run else context.append(event, event.job_id, spec.chunks))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -11,7 +12,16 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import WORD_MAX
-from paceline.client.usage_models import HostUsage, JobUsage, MeasuredUsage, PlacedRunUsage, SilentHost, UsageSums
+from paceline.client.usage_models import (
+    HostUsage,
+    JobUsage,
+    MeasuredUsage,
+    PlacedRunUsage,
+    RunUsage,
+    SilentHost,
+    UsageSums,
+)
+from projections.access.identity import present
 from projections.api.context import PAGE_MAX, Context, Reading
 from projections.api.job_lookup import find_job, read_views
 from projections.api.problems import Problem, not_found
@@ -88,24 +98,32 @@ def routes(context: Context) -> APIRouter:
 
 async def host_usage(context: Context, host_id: str) -> HostUsage:
     """The use of a host now. Raises a problem where it isn't known or doesn't answer."""
-    _must_be_live(context)
     if await run_in_threadpool(read_views, context, lambda connection: entities.host_row(connection, host_id)) is None:
         raise not_found("host", host_id)
+    _must_be_live(context)
     try:
         measured = await _measured(context, host_id, "")
     except LookupError as error:
         raise Problem(503, "NOT_REACHED", str(error)) from error
+    if present().is_limited:
+        measured["runs"] = await run_in_threadpool(read_views, context, partial(_seen, runs=measured["runs"]))
     return {"host_id": host_id, **measured}
+
+
+def _seen(connection: Connection, runs: list[RunUsage]) -> list[RunUsage]:
+    """The runs of the jobs that may be seen."""
+    seen = {job_id for job_id in {run["job_id"] for run in runs} if entities.job_row(connection, job_id) is not None}
+    return [run for run in runs if run["job_id"] in seen]
 
 
 async def job_usage(context: Context, job_id: str) -> JobUsage:
     """The use of the live runs of a job now. Raises a problem where there is no such job, or no way to hosts."""
-    _must_be_live(context)
 
     def find(connection: Connection) -> list[str]:
         return live_hosts(connection, find_job(connection, job_id))
 
     host_ids = await run_in_threadpool(read_views, context, find)
+    _must_be_live(context)
     silent: list[SilentHost] = []
     runs: list[PlacedRunUsage] = []
     at_once = asyncio.Semaphore(ASKED_AT_ONCE)

@@ -18,7 +18,6 @@ from events.records.parts import Actor
 from events.records.pools import RoleBound
 from events.resources import Kinds
 from events.topics import FACTS, POOLS
-from projections.access.identity import present
 from projections.queries import story
 from projections.queries.log_records import Ends, back
 from projections.queries.resources import kinds_of
@@ -44,6 +43,8 @@ class AuditFilter(NamedTuple):
     host: str = ""
     since_ms: int = 0
     until_ms: int = 0
+    tops: tuple[str, ...] | None = None
+    """The topmost pools whose facts may be seen; None: all."""
 
 
 class Deed(NamedTuple):
@@ -124,8 +125,8 @@ def _deed(connection: Connection, log: Log, record: LogRecord, criteria: AuditFi
     pools = _named(fact, _POOL_FIELDS) or _pools_of(connection, jobs)
     if criteria.pool and not any(covers(criteria.pool, pool) for pool in pools):
         return
-    reads = present().reads
-    if reads is not None and not (pools and all(any(covers(top, pool) for top in reads) for pool in pools)):
+    tops = criteria.tops
+    if tops is not None and not (pools and all(any(covers(top, pool) for top in tops) for pool in pools)):
         return
     role = _role(log, actor.binding)
     yield Deed(record.topic, record.offset, record.at_ms, kind, actor, story.line_of(fact, kinds, ""), pools, role)

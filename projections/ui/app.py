@@ -123,8 +123,9 @@ class Ui:
         async def show(request: Request) -> Response:
             if page.for_writing:
                 self.frame.must_be_writable(request)
-                if self.frame.session(request) is None:
-                    return RedirectResponse(sign_in_first(request.url.path.removeprefix("/ui") + _asked(request)), 303)
+            must_be_known = page.for_writing or present().reads == ()
+            if must_be_known and self.frame.session(request) is None:
+                return RedirectResponse(sign_in_first(request.url.path.removeprefix("/ui") + _asked(request)), 303)
             then = await self._then(request)
             if isinstance(then, Making):
                 making: PageValues = {"done": then.done, "of": then.of, "as_of": then.moment.at_ms}

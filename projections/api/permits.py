@@ -1,0 +1,192 @@
+"""Whether who makes a request may write what it is about to write (decision 104).
+
+Each fact that the API writes goes through `Context.append`, or the same of batches; there it gets the actor, with the
+binding that allowed it, or is refused. So no route can be forgotten. Dry runs and what is no fact ask by themselves.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection
+
+from events.access import allowing, covers, readable
+from events.answers import gone_job
+from events.codec import decode
+from events.codes import Code
+from events.hashed_names import NameHashes
+from events.pool_paths import ROOT, parent_of
+from events.records.base import Event
+from events.records.jobs import ImagePrefetchRequested, JobSubmitted, JobUpdateRequested
+from events.roles import RUN, Verb, roles_with
+from projections.access.grants import OPEN, Granted, Grants, now_ms
+from projections.access.identity import Identity, present
+from projections.access.needs import NEEDS, OPERATING, Over
+from projections.api.problems import Problem
+from projections.queries import entities
+from projections.queries.access import is_own
+from projections.queries.versions import submission
+from projections.views.reader import Views
+from projections.views.rows import JobRow
+
+WORDS: dict[Verb, str] = {
+    Verb.READ: "read it",
+    Verb.SUBMIT: "submit jobs",
+    Verb.CHANGE: "change jobs",
+    Verb.EXEC: "enter runs",
+    Verb.COPY: "copy files of runs",
+    Verb.FORWARD: "forward ports of runs",
+    Verb.SECRETS: "put or delete secrets",
+    Verb.VOLUMES: "remove volumes",
+    Verb.POOLS: "define or remove pools below it",
+    Verb.HOSTS: "manage hosts",
+    Verb.SETTINGS: "change settings",
+    Verb.LOCKDOWN: "set or end lockdowns",
+    Verb.SNAPSHOTS: "make snapshots",
+    Verb.EXPORT: "export the log",
+    Verb.AUDIT: "audit",
+    Verb.ACCESS: "bind roles and make tokens",
+    Verb.GROW: "add instances",
+}
+"""The words for what a verb lets somebody do, over a pool."""
+
+OF_THE_CELL = frozenset(
+    (
+        *("/v1/log", "/v1/log/quarantine", "/v1/cell/operations", "/metrics"),
+        *("/v1/rounds/{machine}/{number}", "/v1/rounds/{machine}/{number}/replays"),
+    )
+)
+"""Routes that show all of a cell, or nothing: who may read some pools alone may not read them."""
+
+
+class Permit(NamedTuple):
+    """The reason why something is allowed: the offset of the binding in the topic of pools, and how far the server had
+    read that topic; None: none was needed.
+    """
+
+    binding: int | None = None
+    read_to: int | None = None
+
+
+FREE = Permit()
+
+
+class Permits:
+    """Permits what the present actor may, and raises a problem for anything else. Its methods may read the views."""
+
+    def __init__(self, views: Views, grants: Grants, names: NameHashes) -> None:
+        self._views = views
+        self._grants = grants
+        self._names = names
+
+    def fact(self, event: Event, key: str = "") -> Permit:
+        """The permit to write a fact; `key`: the job that it belongs to, where it doesn't say so itself."""
+        who, need = present(), NEEDS[type(event)]
+        if who.is_cell and not self._grants.now().lockdowns:
+            return FREE
+        about: Any = event
+        if need.over is Over.JOB:
+            job_id = getattr(event, "job_id", key)
+            if who.run is not None:
+                return self._of_run(who, event, job_id)
+            if isinstance(event, ImagePrefetchRequested) and not self._is_there(job_id):
+                return self.pool(need.verb, ROOT)  # of a job that is still to be submitted
+            return self.job(need.verb, job_id)
+        pool = ROOT if need.over is Over.CELL else getattr(about, "pool", "") or about.path
+        return self.pool(need.verb, parent_of(pool) if need.over is Over.ABOVE else pool)
+
+    def pool(self, verb: Verb, pool: str, own: bool = False) -> Permit:
+        """The permit for a verb over a pool; `own`: on what is the actor's own there."""
+        who, granted = present(), self._grants.now()
+        _must_be_open(granted, verb, pool)
+        if who.is_cell:
+            return FREE
+        binding = allowing(granted.bindings_of(who.subject, who.groups), verb, pool, own, now_ms())
+        if binding is None:
+            raise not_allowed(who, verb, pool)
+        return Permit(binding.offset, granted.read_to)
+
+    def read(self, route: str) -> None:
+        """Raises a problem where the present actor may not read what a route shows of all of the cell."""
+        if present().is_limited and route in OF_THE_CELL:
+            raise not_allowed(present(), Verb.READ, ROOT)
+
+    def audited(self) -> tuple[str, ...] | None:
+        """The topmost pools that the present actor may audit; None: all of the cell. Raises a problem for none."""
+        who, granted = present(), self._grants.now()
+        if who.is_cell or granted.access == OPEN:
+            return None
+        pools = readable(granted.bindings_of(who.subject, who.groups), now_ms(), Verb.AUDIT)
+        if pools == ():
+            raise not_allowed(who, Verb.AUDIT, ROOT)
+        return pools
+
+    def job(self, verb: Verb, job_id: str) -> Permit:
+        """The permit for a verb on a job. Raises the problem that there is none where it may not be read."""
+        with self._views.read() as connection:
+            job = _job(connection, job_id)
+        who = present()
+        if who.run is not None and who.run[0] != job_id:
+            raise not_allowed(who, verb, job.pool)
+        if who.run is not None and verb in RUN.own:
+            return FREE
+        return self.pool(verb, job.pool, is_own(job, who.subject, self._names))
+
+    def _is_there(self, job_id: str) -> bool:
+        with self._views.read() as connection:
+            return entities.job_row(connection, job_id) is not None
+
+    def _of_run(self, who: Identity, event: Event, job_id: str) -> Permit:
+        """The permit of the token of a run: to add instances to its own job."""
+        with self._views.read() as connection:
+            job = _job(connection, job_id)
+            granted = self._grants.now()
+            _must_be_open(granted, Verb.GROW, job.pool)
+            if who.run is None or who.run[0] != job_id or not _grows(connection, event, job.offset):
+                raise not_allowed(who, Verb.CHANGE, job.pool)
+        return Permit(None, granted.read_to)
+
+
+def _job(connection: Connection, job_id: str) -> JobRow:
+    row = entities.job_row(connection, job_id)
+    if row is None:
+        raise Problem(404, Code.NOT_FOUND, gone_job(job_id))
+    return row
+
+
+def _grows(connection: Connection, event: Event, offset: int) -> bool:
+    """Whether a fact does no more than to add instances to the job whose present specification stands at an offset."""
+    if not isinstance(event, JobUpdateRequested):
+        return False
+    spec, before = decode(event.spec), submission(connection, offset)
+    if not isinstance(spec, JobSubmitted) or spec.instances <= before.instances:
+        return False
+    same = {"instances": before.instances, "actor": None, "command_id": ""}
+    fields = {name: value for name, value in same.items() if name in spec.__struct_fields__}
+    return msgspec.structs.replace(spec, **fields) == msgspec.structs.replace(before, **fields)
+
+
+def _must_be_open(granted: Granted, verb: Verb, pool: str) -> None:
+    """Raises a problem where a lockdown refuses a verb."""
+    if verb in OPERATING:
+        return
+    for path, lockdown in granted.lockdowns.items():
+        if covers(path, pool):
+            whose = "the cell" if path == ROOT else f"pool {path}"
+            why = lockdown.reason or "no reason was given"
+            raise Problem(403, "LOCKED_DOWN", f"{whose} is locked down ({why}): operators alone write until that ends")
+
+
+def not_allowed(who: Identity, verb: Verb, pool: str) -> Problem:
+    """The problem of who may read something, and not do what they want to."""
+    name = who.subject or ("the token of a run" if who.run else "who shows no token")
+    roles = [*roles_with(verb, False), *_own(verb)]
+    where = "all of the cell" if pool == ROOT else f"pool {pool}"
+    by = f": a binding of {' or '.join(roles)} to {pool}{'' if pool == ROOT else ' or a pool above it'} would allow it"
+    return Problem(403, "NOT_ALLOWED", f"{name} may not {WORDS[verb]} in {where}{by if roles else ''}")
+
+
+def _own(verb: Verb) -> Iterator[str]:
+    for role in roles_with(verb, True):
+        if role not in roles_with(verb, False):
+            yield f"{role} (own jobs)"
