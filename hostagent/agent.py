@@ -33,10 +33,12 @@ from hostagent.container_level import ContainerSettings
 from hostagent.disk import Disk
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
+from hostagent.host_certificate import HostCertificate
 from hostagent.host_checks import HealthCommand, HostChecks
 from hostagent.host_secrets import HostSecrets
 from hostagent.image_pulls import ImagePulls
 from hostagent.job_users import users
+from hostagent.joining import renew
 from hostagent.later import Aside
 from hostagent.launch import launch
 from hostagent.levels import Levels
@@ -107,7 +109,9 @@ class AgentSettings:
     another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
     `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's; `isolation`:
     one of `hostagent.levels.CHOICES`; `umask`: that of tasks; `retention`: the runs that are kept for their output;
-    `health`: commands that check the host; `tls`: how gateways are verified, None: by the CAs of the machine.
+    `health`: commands that check the host; `tls`: how gateways are verified, None: by the CAs of the machine. `token`
+    empty: the certificate that `tls` shows says who it is; `certificate`: that one, where the cell has given it, to be
+    renewed.
     """
 
     urls: tuple[str, ...]
@@ -129,6 +133,7 @@ class AgentSettings:
     sizes: tuple[str, ...] = ()
     health: tuple[HealthCommand, ...] = ()
     tls: ssl.SSLContext | None = None
+    certificate: HostCertificate | None = None
 
 
 class SessionLost(Exception):
@@ -217,9 +222,9 @@ class Agent:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         self._running.set()
         client = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {self.settings.token}"},
+            headers={"Authorization": f"Bearer {self.settings.token}"} if self.settings.token else {},
             timeout=httpx2.Timeout(3 * PING_S, connect=CONNECT_S),
-            transport=AsyncProvenTransport(self.settings.token, tls=self.settings.tls),
+            transport=AsyncProvenTransport(self.settings.token or None, tls=self.settings.tls),
             trust_env=False,
         )
         self._say(self._users.described())
@@ -240,6 +245,8 @@ class Agent:
                 tasks.create_task(pressure.follow(self._candidates, self.runs.revoke))
                 tasks.create_task(Disk(self.settings.folder).follow(self.runs, self._news.set, self._tried))
                 tasks.create_task(self._checks.follow())
+                if self.settings.certificate is not None:
+                    tasks.create_task(renew(self.settings.certificate, client, self._at, self._say))
                 tasks.create_task(self._keep_connected())
 
     def start(self) -> None:

@@ -177,9 +177,9 @@ class Fleet:
     def ask(self, host_id: str, line: Asked) -> None:
         """Implements `Link`: simulated runs write nothing, which is told, and have no volumes; images are there."""
         if isinstance(line, LogLine):
-            self._gateway.answer(line.request, None, f"host {host_id} is simulated: its tasks print nothing")
+            self._gateway.answer(host_id, line.request, None, f"host {host_id} is simulated: its tasks print nothing")
         elif isinstance(line, UsageLine):
-            self._gateway.answer_usage(line.request, b"")
+            self._gateway.answer_usage(host_id, line.request, b"")
         elif isinstance(line, ImagesLine):
             images = [(0, ImageState(image.job_id, image.digest)) for image in line.images]
             session = (self._sessions[host_id],)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from events.bounds import SPEC_BYTES_MAX
 from hostagent.listen_address import BACKLOG
 from hostagent.open_files import raised
-from hostagent.tls import ServerContext
+from hostagent.tls import ServerContext, last_sixth
 
 HEAD_S = 10.0
 """From the first byte of a request, or from the connection on, to the end of its head."""
@@ -146,6 +147,8 @@ class Connection(HttpToolsProtocol):
     _early = b""
     """Bytes of the peer that came before the handshake was begun, or when it had just ended."""
     _certificate: bytes | None = None
+    _ends_s = float("inf")
+    """From when on each answer is the last, in seconds since 1970: the peer is to show its renewed certificate."""
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _part: Literal["head", "body", ""] = ""
@@ -189,6 +192,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=WRITE_BYTES)
         self._certificate = secured.getpeercert(binary_form=True)
+        if self._certificate is not None:
+            self._ends_s = last_sixth(secured.getpeercert())
         if early := self.take_early():
             self.data_received(early)
 
@@ -242,6 +247,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head of a request is there."""
         super().on_headers_complete()
+        if time.time() >= self._ends_s:
+            self.cycle.keep_alive = False
         self._part = "body"
         self.limits.busy(self)
 

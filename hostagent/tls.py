@@ -2,7 +2,7 @@
 
 import ssl
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -102,6 +102,12 @@ class _Handshake(ssl.SSLObject):
                 self.outgoing.write(_ANSWER)
             self.tell(_why(failure))
             raise ssl.SSLWantReadError from failure
+
+
+def last_sixth(certificate: Mapping[str, Any]) -> float:
+    """When the last sixth of the life of a certificate begins, as the ssl module reads it; seconds since 1970."""
+    begin, end = (ssl.cert_time_to_seconds(certificate[name]) for name in ("notBefore", "notAfter"))
+    return end - (end - begin) / 6
 
 
 def _why(failure: ssl.SSLError) -> str:

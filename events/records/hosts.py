@@ -54,6 +54,14 @@ class HostCertified(Event, frozen=True, kw_only=True):
     invite_id: str = ""
     """The invitation that it was given for; empty: an earlier certificate was renewed."""
 
+    renews: str = ""
+    """The serial number of the certificate that it renews; empty: none."""
+
+    key: str = ""
+    """SHA-256 of its public key, hexadecimal: who holds that key may ask for the certificate again, as where the
+    answer was lost.
+    """
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 
@@ -145,9 +153,7 @@ class HostImages(Event, frozen=True, kw_only=True):
 
 
 class HostInvited(Event, frozen=True, kw_only=True):
-    """A host may join once with a token, and gets a certificate for it. Written by the gateway that keeps the token's
-    hash.
-    """
+    """A host may join once with a token, and gets a certificate for it. The log has a hash of the token alone."""
 
     topic: ClassVar[str] = "paceline.hosts"
 
@@ -155,7 +161,7 @@ class HostInvited(Event, frozen=True, kw_only=True):
     """The host."""
 
     invite_id: str
-    """Names the invitation; it stands in the token too."""
+    """Names the invitation: the first 32 hexadecimal digits of the SHA-256 of its token."""
 
     until_ms: int
     """Until when the host may join."""

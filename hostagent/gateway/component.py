@@ -17,29 +17,42 @@ import numpy as np
 from events.abilities import CONTAINER
 from events.acceptance import Chain
 from events.bounds import HOST_RUNS_MAX
+from events.cell_settings import DEFAULTS, Settings, change_fault, change_of, changed
 from events.columns import distinct
 from events.delivery import Inbox
 from events.log.ahead import AheadLog
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
 from events.process.clock import Clock
 from events.records.base import Event
-from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
+from events.records.hosts import (
+    GatewayBeat,
+    HostBack,
+    HostCertified,
+    HostConnected,
+    HostInvited,
+    HostOffered,
+    HostSilent,
+    HostVolumes,
+)
 from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.records.lifecycle import HostReconciled, ImagePrefetchOrdered, VolumeRemovalOrdered
 from events.records.placement import HostRemoved
+from events.records.pools import CellConfigured
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import ExecClosed
 from events.rounds import Delivered
 from events.structs import known
-from events.topics import HOSTS, JOBS, ROUND_BYTES_MAX, rounds_of
+from events.topics import HOSTS, JOBS, POOLS, ROUND_BYTES_MAX, rounds_of
 from hostagent.gateway import checkpoint, facts
 from hostagent.gateway.answers import Answers
+from hostagent.gateway.certificates import Certificates
 from hostagent.gateway.connections import (
     AskExec,
     AskLog,
     AskSecrets,
     AskUsage,
     Attach,
+    Certify,
     CloseExec,
     Connect,
     Detach,
@@ -103,6 +116,9 @@ class Gateway:
         """Whether it has caught up once. Who was silent, and which sessions are new, is known only then."""
         self.log_id = ""
         """Identity of the log: of the first claim of lifecycle. Empty: there is none yet."""
+        self.certificates = Certificates()
+        self.settings = DEFAULTS
+        """The settings of the cell; entitlement judges each change by the same rule."""
         self._log = log
         self._clock = clock
         self._path = path
@@ -114,7 +130,7 @@ class Gateway:
         self._now = 0
         """The time of the newest round of lifecycle."""
         self._chains = {machine: Chain() for machine in MACHINES}
-        positions = dict.fromkeys((JOBS.name, HOSTS.name, *map(rounds_of, MACHINES)), 0)
+        positions = dict.fromkeys((JOBS.name, POOLS.name, HOSTS.name, *map(rounds_of, MACHINES)), 0)
         self._inbox = Inbox(positions, {}, self._chains, log.cell)
         if path is not None:
             self._restore(path)
@@ -155,9 +171,9 @@ class Gateway:
         self.post(request)
         return request.answer
 
-    def answer(self, request: str, page: LogPage | None, why: str = NO_OUTPUT) -> None:
-        """The answer to a request for output; None: there is none, for the reason `why`; thread-safe."""
-        self._output_requests.answer(request, page, why)
+    def answer(self, host_id: str, request: str, page: LogPage | None, why: str = NO_OUTPUT) -> None:
+        """The answer of a host to a request for output; None: there is none, for the reason `why`; thread-safe."""
+        self._output_requests.answer(host_id, request, page, why)
 
     def usage_of(self, host_id: str, job_id: str = "") -> "Future[bytes]":
         """Asks a host for what its runs use now, JSON of a `HostUsage`; thread-safe. `job_id` empty: all runs. The
@@ -167,9 +183,9 @@ class Gateway:
         self.post(request)
         return request.answer
 
-    def answer_usage(self, request: str, usage: bytes) -> None:
-        """The answer to a request for usage, empty: the host measures nothing; thread-safe."""
-        self._usage_requests.answer(request, usage)
+    def answer_usage(self, host_id: str, request: str, usage: bytes) -> None:
+        """The answer of a host to a request for usage, empty: it measures nothing; thread-safe."""
+        self._usage_requests.answer(host_id, request, usage)
 
     def step(self) -> bool:
         """Folds the log, takes posts, looks for silence, writes facts. Returns whether there may be more at once."""
@@ -240,6 +256,8 @@ class Gateway:
                 "hosts": self._hosts.dump(),
                 "volume_removals": self._removals.dump(),
                 "image_prefetches": self._prefetches.dump(),
+                "certificates": self.certificates.dump(),
+                "settings": msgspec.to_builtins(self.settings),
                 "now": self._now,
             },
         )
@@ -257,12 +275,15 @@ class Gateway:
             return
         self.log_id = state["log"]
         self._chains = msgspec.convert(state["chains"], known(dict[str, Chain]))
-        self._inbox = Inbox(state["positions"], state["known"], self._chains, self._log.cell)
+        positions = {POOLS.name: 0, **state["positions"]}  # 0.3 knew nothing of pools
+        self._inbox = Inbox(positions, state["known"], self._chains, self._log.cell)
         self._desired_runs.load(state["wanted"])
         self._watch.peers.load(state["peers"])
         self._hosts.load(state["hosts"])
         self._removals.load(state["volume_removals"])
         self._prefetches.load(state.get("image_prefetches", ()))  # none of 0.3
+        self.certificates.load(state.get("certificates", ({}, {})))
+        self.settings = msgspec.convert(state.get("settings", {}), known(Settings))
         self._now = state.get("now", 0)
 
     def _take_posts(self, now: int) -> bool:
@@ -342,6 +363,12 @@ class Gateway:
                 self._answers.add(lambda: done(True))
             case AskSecrets():
                 post.done(self._secrets_for(post))
+            case Certify(event, now_ms, told):
+                if (refused := self.certificates.refusal(event, now_ms)) is not None:
+                    told(refused)
+                    return
+                self.certificates.wait(event.serial, told)
+                self._records.append(facts.fact(event, event.host_id))
 
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
@@ -382,8 +409,8 @@ class Gateway:
 
         def pass_on(host_id: str = host_id, link: Link = link) -> None:
             if post.host.set_running_or_notify_cancel():
-                link.ask(host_id, post.line)
                 post.host.set_result(host_id)
+                link.ask(host_id, post.line)
 
         self._answers.add(pass_on)
 
@@ -451,17 +478,28 @@ class Gateway:
             case HostVolumes(host_id=host_id, session=session):
                 if (host := self._hosts.get(host_id)) is not None and host.session == session:
                     self._removals.reported(event, delivered.record.at_ms)
+            case HostInvited():
+                self.certificates.invited(event, delivered.record.offset, delivered.record.at_ms)
+            case HostCertified():
+                self.certificates.certified(event, delivered.record.at_ms)
+            case CellConfigured() if not change_fault(self.settings, change := change_of(event)):
+                self.settings = changed(self.settings, change)
             case GatewayBeat():
                 self._watch.peers.beat(event.gateway, delivered.record.at_ms)
             case EpochStarted(machine="lifecycle"):
                 self.log_id = self.log_id or identity(delivered.record)
             case RoundCommitted(machine="placement"):
                 for decision in delivered.decisions():
-                    if isinstance(decision, HostRemoved) and self._hosts.removed(decision):
-                        self._desired_runs.removed(decision.host_id)
-                        self._removals.removed(decision.host_id)
+                    if isinstance(decision, HostRemoved):
+                        self.certificates.removed(decision)
+                        self._removed(decision)
             case RoundCommitted():
                 self._take_round(event, delivered.decisions(), position)
+
+    def _removed(self, event: HostRemoved) -> None:
+        if self._hosts.removed(event):
+            self._desired_runs.removed(event.host_id)
+            self._removals.removed(event.host_id)
 
     def _take_round(self, committed: RoundCommitted, decisions: Sequence[Event], position: int) -> None:
         pieces = []

@@ -7,8 +7,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from events.columns import I32, I64
+from events.records.hosts import HostCertified
 from events.records.parts import Actor
 from events.records.tasks import ExecClosed, SecretDeleted, SecretPut
+from hostagent.gateway.certificates import Refusal
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.messages import (
     Asked,
@@ -149,7 +151,17 @@ class AskSecrets(NamedTuple):
     done: Callable[[Grant | None], None]
 
 
-Other = Connect | Attach | Detach | AskLog | AskExec | AskUsage | CloseExec | TellSecret | AskSecrets
+class Certify(NamedTuple):
+    """A host is to get a certificate, now by the wall clock. `done` is called when that is in the log, or with why it
+    isn't given.
+    """
+
+    event: HostCertified
+    now_ms: int
+    done: Callable[[Refusal | None], None]
+
+
+Other = Connect | Attach | Detach | AskLog | AskExec | AskUsage | CloseExec | TellSecret | AskSecrets | Certify
 Post = Report | Other
 
 

@@ -103,7 +103,8 @@ class ExecSession:
     def __init__(self, exec_id: str, ask: ExecAsk) -> None:
         self.exec_id = exec_id
         self.ask = ask
-        self.host_id = ""
+        self.host: Future[str] = Future()
+        """Its host, before that hears of it."""
         self.closed = False
         self.joined: set[str] = set()
         """The requests that have come, each once."""
@@ -112,6 +113,12 @@ class ExecSession:
         self.reason = ""
         self.for_host = Channel()
         self.for_user = Channel()
+
+    @property
+    def host_id(self) -> str:
+        """Its host; empty: it isn't known yet."""
+        is_known = self.host.done() and not self.host.cancelled() and self.host.exception() is None
+        return self.host.result() if is_known else ""
 
     async def typed(self, chunks: AsyncIterator[bytes]) -> None:
         """Takes what the user sends, to its end."""
@@ -166,11 +173,10 @@ class ExecRelay:
         line = ExecLine(
             exec_id, ask.job_id, ask.instance, ask.run, ask.command, ask.terminal, ask.rows, ask.columns, ask.port
         )
-        host: Future[str] = Future()
-        self.gateway.post(AskExec(ask.host_id or None, line, ask.actor, host))
+        self.gateway.post(AskExec(ask.host_id or None, line, ask.actor, session.host))
         try:
             async with asyncio.timeout(JOIN_S):
-                session.host_id = await asyncio.wrap_future(host)
+                await asyncio.wrap_future(session.host)
         except LogMissing as missing:
             del self._sessions[exec_id]
             raise ExecRefused(str(missing)) from missing
@@ -181,10 +187,12 @@ class ExecRelay:
         asyncio.get_running_loop().call_later(JOIN_S, self._expire, session)
         return exec_id
 
-    def join(self, exec_id: str, side: str) -> ExecSession | None:
-        """The session of a request that is one side of it; None: there is none, or that side was taken."""
+    def join(self, exec_id: str, side: str, host_id: str | None = None) -> ExecSession | None:
+        """The session of a request that is one side of it, of a host by its id; None: there is none, on that host, or
+        that side was taken.
+        """
         session = self._sessions.get(exec_id)
-        if session is None or side in session.joined:
+        if session is None or side in session.joined or host_id not in (None, session.host_id):
             return None
         session.joined.add(side)
         return session

@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from events.bounds import NAME
 from events.host_offers import offer_fault
 from events.log.port import LogUnavailable
+from hostagent.gateway.agents import Agents
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach, LogMissing, NotHere, Report
 from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay, ExecSession
@@ -63,11 +64,14 @@ class LogLate(LogMissing):
 
 
 class StreamLink:
-    """A `Link` to one agent: lines for its stream, put from the gateway's thread, taken on the event loop."""
+    """A `Link` to one agent: lines for its stream, put from the gateway's thread, taken on the event loop, as long as
+    it `may_hear` them.
+    """
 
     heard_ms = 0
 
-    def __init__(self) -> None:
+    def __init__(self, may_hear: Callable[[], bool]) -> None:
+        self._may_hear = may_hear
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Orders | Line | None] = asyncio.Queue()
         self._cut = False
@@ -91,7 +95,7 @@ class StreamLink:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PING_S):
                     item = await self._queue.get()
-            if item is None:
+            if item is None or not self._may_hear():
                 return
             yield ascii_json(line(item) if isinstance(item, Orders) else item) + b"\n"
 
@@ -104,15 +108,16 @@ class StreamLink:
             self._queue.put_nowait(item)
 
 
-def routes(gateway: Gateway, token: str) -> APIRouter:
-    """The routes under `/v1/agents`; every request carries the token as bearer. While the gateway has not caught up it
-    is denied with 503: the agent tries another gateway.
+def routes(agents: Agents) -> APIRouter:
+    """The routes under `/v1/agents`. While the gateway has not caught up it denies with 503: the agent tries another
+    gateway.
     """
     router = APIRouter(prefix="/v1/agents", include_in_schema=False)
+    gateway = agents.gateway
     gateway.polled = True
 
     async def taken(request: Request, host_id: str) -> bytes:
-        check_token(request, token)
+        agents.check(request, host_id)
         if not NAME.fullmatch(host_id):
             raise Denied(422, "no id of a host")
         check_serving(gateway)
@@ -136,7 +141,7 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
     async def orders(host_id: str, session: int, request: Request) -> Response:
         async def answer() -> Response:
             await taken(request, host_id)
-            link = StreamLink()
+            link = StreamLink(agents.still(request, host_id))
             gateway.post(Attach({host_id: session}, link))
             return StreamingResponse(_following(gateway, link), media_type="application/x-ndjson")
 
@@ -158,7 +163,7 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
     async def output(host_id: str, ask: str, request: Request) -> Response:
         async def answer() -> Response:
             body = await taken(request, host_id)
-            gateway.answer(ask, _page(request, body[:LOG_BYTES_MAX]))
+            gateway.answer(host_id, ask, _page(request, body[:LOG_BYTES_MAX]))
             return Response(status_code=204)
 
         return await guarded(answer())
@@ -186,13 +191,13 @@ def _take_usage(router: APIRouter, gateway: Gateway, body_of: Callable[[Request,
     @router.post("/{host_id}/usage/{ask}")
     async def usage(host_id: str, ask: str, request: Request) -> Response:
         async def answer() -> Response:
-            gateway.answer_usage(ask, await body_of(request, host_id))
+            gateway.answer_usage(host_id, ask, await body_of(request, host_id))
             return Response(status_code=204)
 
         return await guarded(answer())
 
 
-def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
+def exec_routes(relay: ExecRelay, token: str, agents: Agents) -> APIRouter:
     """Commands inside runs: `/v1/execs` for API servers, who ask for one and join its sides `in` and `out`; and for
     agents the sides `down` and `up`. 404: there is no such session, or that side was taken; 503: the host of the run is
     not connected to this gateway.
@@ -213,12 +218,22 @@ def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
 
         return await guarded(answer())
 
+    def joined(exec_id: str, request: Request, side: str) -> ExecSession:
+        host_id = request.path_params.get("host_id")
+        if host_id is None:
+            check_token(request, token)
+        else:
+            agents.check(request, host_id)
+        session = relay.join(exec_id, side, host_id)
+        if session is None:
+            raise Denied(404, "there is no such command, or it has ended")
+        return session
+
     def sent(path: str, side: str) -> None:
         @router.post(path, name=side)
         async def send(exec_id: str, request: Request) -> Response:
             async def answer() -> Response:
-                check_token(request, token)
-                session = _joined(relay, exec_id, side)
+                session = joined(exec_id, request, side)
                 if side == "up":
                     await relay.written(session, request.stream())
                 else:
@@ -231,8 +246,7 @@ def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
         @router.get(path, name=side)
         async def receive(exec_id: str, request: Request) -> Response:
             async def answer() -> Response:
-                check_token(request, token)
-                chunks = relay.read(_joined(relay, exec_id, side), side)
+                chunks = relay.read(joined(exec_id, request, side), side)
                 return StreamingResponse(chunks, media_type="application/octet-stream")
 
             return await guarded(answer())
@@ -313,13 +327,6 @@ async def read_output(gateway: Gateway, ask: OutputAsk, host_id: str | None = No
             return await asyncio.wrap_future(answer)
     except TimeoutError as error:
         raise LogLate("the host did not answer in time") from error
-
-
-def _joined(relay: ExecRelay, exec_id: str, side: str) -> ExecSession:
-    session = relay.join(exec_id, side)
-    if session is None:
-        raise Denied(404, "there is no such command, or it has ended")
-    return session
 
 
 async def _check_log(gateway: Gateway, hello: Hello) -> None:

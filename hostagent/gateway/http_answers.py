@@ -24,9 +24,10 @@ T = TypeVar("T")
 class Denied(Exception):
     """A request that is not taken."""
 
-    def __init__(self, status: int, title: str) -> None:
+    def __init__(self, status: int, title: str, code: str = "") -> None:
         super().__init__(title)
         self.status = status
+        self.code = code
 
 
 def check_token(request: Request, token: str) -> None:
@@ -80,6 +81,8 @@ async def guarded(answer: Awaitable[Response]) -> Response:
         return await answer
     except Denied as denied:
         body = {"type": "about:blank", "title": str(denied), "status": denied.status}
+        if denied.code:
+            body["code"] = denied.code
         headers = {"Retry-After": "1"} if denied.status == 503 else None
         return Response(msgspec.json.encode(body), denied.status, headers, "application/problem+json")
 

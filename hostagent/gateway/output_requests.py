@@ -17,7 +17,8 @@ class OutputRequests:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, Future[LogPage]] = {}
+        self._asked: dict[str, tuple[str, Future[LogPage]]] = {}
+        """The host of each, and its future."""
 
     def ask(self, ask: OutputAsk, host_id: str | None) -> AskLog:
         """A request, to be posted to the gateway."""
@@ -35,14 +36,14 @@ class OutputRequests:
                 post.answer.set_exception(why)
             return
         request = post.line.request
-        self._asked[request] = post.answer
+        self._asked[request] = host_id, post.answer
         post.answer.add_done_callback(lambda _: self._asked.pop(request, None))
         link.ask(host_id, post.line)
 
-    def answer(self, request: str, page: LogPage | None, why: str = NO_OUTPUT) -> None:
-        """The answer to a request; None: there is none, for the reason `why`."""
-        future = self._asked.pop(request, None)
-        if future is None or not future.set_running_or_notify_cancel():
+    def answer(self, host_id: str, request: str, page: LogPage | None, why: str = NO_OUTPUT) -> None:
+        """The answer of a host to a request; None: there is none, for the reason `why`. Another's is dropped."""
+        of_host, future = self._asked.get(request, ("", None))
+        if future is None or of_host != host_id or not future.set_running_or_notify_cancel():
             return
         if page is None:
             future.set_exception(LogMissing(why))

@@ -22,8 +22,10 @@ from events.process.file_locks import hold
 from events.process.hang_watch import HANG_S, HangDetector, place
 from events.process.health import Health
 from hostagent.fleet import SIM_CAPACITY, Fleet, SimHost
+from hostagent.gateway.agents import Agents, join_routes
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.exec_relay import ExecRelay
+from hostagent.gateway.host_ca import HostCa
 from hostagent.gateway.http import exec_routes, output_routes, routes, usage_routes
 from hostagent.gateway.log_pump import PumpedLog
 from hostagent.gateway.secrets.folder import SecretFolder
@@ -66,13 +68,14 @@ def run_gateway(
     trouble: Callable[[], str] = lambda: "",
     health_routes: HealthRoutes = lambda health: [],
     tls: ServerContext | None = None,
+    ca: HostCa | None = None,
 ) -> None:
     """Serves until `stop` is set, then ends within 10 s. `name`: of this gateway in its cell, the same over restarts;
     `folder`: where it keeps its fold, for this gateway alone; `on_ready` is called once agents are served;
     `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `secrets`: the folder of their store, None:
     `secrets` in `folder`; `trouble`: what is wrong with the log now,
     empty: nothing; `health_routes` makes the health endpoints of its health;
-    `tls`: see `Server`.
+    `tls`: see `Server`; `ca`: the cell's own CA, whose certificates `tls` takes.
 
     Raises `LogGap`, `LogFault`, `OSError`, `GatewayHangs`. While the log is away it goes on.
     """
@@ -80,7 +83,7 @@ def run_gateway(
     folder.mkdir(parents=True, exist_ok=True)
     with listening, _hold(folder):
         turning = GatewayThread(log, folder, name, sim_hosts, on_ready, stop)
-        app = _app(turning.gateway, token, SecretFolder(secrets or folder / "secrets"), trouble, health_routes)
+        app = _app(turning.gateway, token, SecretFolder(secrets or folder / "secrets"), trouble, health_routes, ca)
         server = Server(app, GRACE_S, tls=tls)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
@@ -155,14 +158,21 @@ def _hold(folder: Path) -> IO[str]:
 
 
 def _app(
-    gateway: Gateway, token: str, secrets: SecretStore, trouble: Callable[[], str], health_routes: HealthRoutes
+    gateway: Gateway,
+    token: str,
+    secrets: SecretStore,
+    trouble: Callable[[], str],
+    health_routes: HealthRoutes,
+    ca: HostCa | None,
 ) -> FastAPI:
     app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(routes(gateway, token))
+    agents = Agents(gateway, token, ca)
+    app.include_router(routes(agents))
+    app.include_router(join_routes(agents))
     app.include_router(output_routes(gateway, token))
     app.include_router(usage_routes(gateway, token))
-    app.include_router(exec_routes(ExecRelay(gateway), token))
-    app.include_router(agent_routes(gateway, secrets, token))
+    app.include_router(exec_routes(ExecRelay(gateway), token, agents))
+    app.include_router(agent_routes(agents, secrets))
     app.include_router(store_routes(gateway, secrets, token))
     app.add_middleware(Proving, token=token)
 

@@ -18,7 +18,8 @@ class UsageRequests:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, Future[bytes]] = {}
+        self._asked: dict[str, tuple[str, Future[bytes]]] = {}
+        """The host of each, and its future."""
 
     def ask(self, host_id: str, job_id: str) -> AskUsage:
         """A request, to be posted to the gateway; `job_id` empty: all runs."""
@@ -32,14 +33,14 @@ class UsageRequests:
                 post.answer.set_exception(NotHere(f"host {post.host_id} is not connected"))
             return
         request = post.line.request
-        self._asked[request] = post.answer
+        self._asked[request] = post.host_id, post.answer
         post.answer.add_done_callback(lambda _: self._asked.pop(request, None))
         link.ask(post.host_id, post.line)
 
-    def answer(self, request: str, usage: bytes) -> None:
-        """The answer of a host, as JSON; empty: it measures nothing."""
-        future = self._asked.pop(request, None)
-        if future is None or not future.set_running_or_notify_cancel():
+    def answer(self, host_id: str, request: str, usage: bytes) -> None:
+        """The answer of a host, as JSON; empty: it measures nothing. Another's is dropped."""
+        of_host, future = self._asked.get(request, ("", None))
+        if future is None or of_host != host_id or not future.set_running_or_notify_cancel():
             return
         if usage:
             future.set_result(usage)

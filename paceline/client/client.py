@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         SecretVersion,
         SkippedRecord,
     )
-    from paceline.client.host_models import Host, Volume
+    from paceline.client.host_models import Host, HostInvitation, Volume
     from paceline.client.operation_models import RoundRecord
     from paceline.client.page_models import HostsPage
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
@@ -246,6 +246,11 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests):
         """Says that a host has left for good, so that the cell forgets it; it is silent or lost, and has no runs."""
         body = {"command_id": new_id("removal"), "reason": reason}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "removals"), body, wait))
+
+    def invite_host(self, host_id: str, ttl_s: float = 3600, reason: str = "") -> "HostInvitation":
+        """Lets a host join the cell once, with the token in the answer, and get a certificate for itself."""
+        body = {"host_id": host_id, "ttl_ms": round(ttl_s * 1000), "reason": reason}
+        return cast("HostInvitation", self._write("POST", "/v1/host-invitations", body, 0))
 
     def clear_host(self, host_id: str, reason: str = "", wait: float = 0) -> Answer:
         """Says that a suspected host is fine, so that it takes new tasks again."""

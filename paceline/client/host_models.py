@@ -130,3 +130,13 @@ class Volume(TypedDict):
     name: str
     created_at: str | None
     cell: NotRequired[int]
+
+
+class HostInvitation(TypedDict):
+    """An invitation of a host, with the `token` by which its agent joins once, until then. Nobody is shown it again."""
+
+    host_id: str
+    invite_id: str
+    token: str
+    until: str
+    position: str

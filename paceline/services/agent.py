@@ -4,6 +4,8 @@ import asyncio
 import signal
 import socket
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from prometheus_client import Gauge
@@ -19,6 +21,7 @@ from paceline.client.tls import TlsFault, client_context, pinned_context
 from paceline.services.data_folder import CannotStart, agent_folder, fit
 from paceline.services.health_pages import pages
 from paceline.services.host_settings import host_settings
+from paceline.services.own_certificate import own_certificate
 from paceline.services.process_logs import configure, logger
 from paceline.services.process_setup import end_at_once
 from paceline.services.processes import default_listen
@@ -73,23 +76,30 @@ def agent_settings(settings: Settings) -> AgentSettings:
     cell = None if settings.server else cell_file.await_started(settings.data)
     server = settings.server or (cell.listen if cell else "")
     addresses = settings.service.gateways or ((server,) if server else ())
-    token = settings.token.get_secret_value() if settings.token else cell_file.token(settings.data)
-    if not addresses or not token:
-        raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
-    fit(token, "the token of the cell")
     folder = agent_folder(settings.data, part.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CannotStart(f"{folder}: {error.strerror}. Choose another folder with --folder.") from error
     urls = tuple(each if "://" in each else f"http://{each}" for each in addresses)
+    trusts = partial(pinned_context, cell.tls_cert) if cell and cell.tls_cert else partial(client_context, settings.ca)
+    try:
+        own = own_certificate(settings, urls, folder, trusts, logger().info)
+    except (AgentFault, OSError) as fault:
+        raise CannotStart(str(fault)) from fault
+    if own is not None:
+        resolved = host_settings(part.model_copy(update={"host_id": own.host_id}), urls, "", folder, own.tls)
+        return replace(resolved, certificate=own.certificate)
+    token = settings.token.get_secret_value() if settings.token else cell_file.token(settings.data)
+    if not addresses or not token:
+        raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
+    fit(token, "the token of the cell")
     if not any(url.startswith("https:") for url in urls):
         return host_settings(part, urls, token, folder)
     try:
-        tls = pinned_context(cell.tls_cert) if cell and cell.tls_cert else client_context(settings.ca)
+        return host_settings(part, urls, token, folder, trusts())
     except TlsFault as fault:
         raise CannotStart(str(fault)) from fault
-    return host_settings(part, urls, token, folder, tls)
 
 
 async def _serve(agent: Agent, listening: socket.socket) -> None:

@@ -10,7 +10,7 @@ from paceline.services import health_pages
 from paceline.services.data_folder import CannotStart
 from paceline.services.process_setup import on_end
 from paceline.services.settings import Settings
-from paceline.services.startup import Start, folder_of
+from paceline.services.startup import Start, folder_of, host_ca
 
 
 def serve(settings: Settings, start: Start) -> None:
@@ -34,6 +34,7 @@ def serve(settings: Settings, start: Start) -> None:
             lambda: kafka.link.trouble,
             health_pages.routes,
             start.tls,
+            host_ca(settings) if start.tls else None,
         )
     except (LogError, OSError, GatewayHangs) as fault:
         raise CannotStart(str(fault)) from fault

@@ -80,7 +80,9 @@ RIGHTS: Mapping[str, Rights] = {
     "sla": _machine("sla", (POOLS, HOSTS), ("lifecycle", "entitlement")),
     "projector": Rights(_command("projector"), _LOG, groups=(group_of("projector", "*"),), looks_at=(READERS,)),
     "api": Rights(_command("api"), _LOG, _of((JOBS, POOLS, HOSTS)), looks_at=(ALL_GROUPS,)),
-    "gateway": Rights(_command("gateway"), _of((JOBS, HOSTS)) | _ROUNDS, _of((HOSTS, TASKS)), looks_at=(READERS,)),
+    "gateway": Rights(
+        _command("gateway"), _of((JOBS, POOLS, HOSTS)) | _ROUNDS, _of((HOSTS, TASKS)), looks_at=(READERS,)
+    ),
     "fanout": Rights(_command("fanout"), _ROUNDS | _FANOUT, _FANOUT, groups=(group_of("fanout"),), looks_at=(READERS,)),
     "up": Rights("`paceline up` on Kafka", _LOG, _LOG, groups=(UP_GROUPS,), looks_at=(ALL_GROUPS,)),
     "reader": Rights(

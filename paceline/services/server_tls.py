@@ -2,25 +2,32 @@
 
 from collections.abc import Callable
 
+from hostagent.gateway.host_ca import HostCa
 from hostagent.tls import ServerContext, ServerTls
 from paceline.client.tls import FreshContext, TlsFault, pinned_context, state_of
 from paceline.services.data_folder import CannotStart
 from paceline.services.settings import TlsPart, WrongSettings
 
 
-def server_context(part: TlsPart, say: Callable[[str], object]) -> ServerContext | None:
-    """The context of a server; None: it speaks plain HTTP. `say`: told when files have changed. Raises `CannotStart`,
-    `WrongSettings`.
+def server_context(part: TlsPart, say: Callable[[str], object], host_ca: HostCa | None = None) -> ServerContext | None:
+    """The context of a server; None: it speaks plain HTTP. `say`: told when files have changed; `host_ca`: the cell's
+    own CA, which is made where there is none, if the server has agents. Raises `CannotStart`, `WrongSettings`.
     """
     if part.cert is None or part.key is None:
         if part.cert or part.key or part.client_ca:
             lacks = "--tls-key" if part.cert else "--tls-cert"
             raise WrongSettings([f"TLS needs a certificate and its key: {lacks} is missing"])
         return None
+    files = ServerTls(part.cert, part.key, part.client_ca)
     try:
-        return ServerTls(part.cert, part.key, part.client_ca).context(say)
+        if host_ca is not None:
+            host_ca.prepare()
+            files = files._replace(more=host_ca.pem, more_state=host_ca.state)
+        return files.context(say)
     except TlsFault as fault:
         raise CannotStart(str(fault)) from fault
+    except OSError as error:
+        raise CannotStart(f"{error.filename}: {error.strerror}. The CA of hosts is kept there.") from error
 
 
 def own_context(part: TlsPart) -> FreshContext | None:

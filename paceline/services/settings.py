@@ -90,7 +90,8 @@ class HealthPart(SettingsTable):
 
 
 class AgentPart(SettingsTable):
-    """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
+    """`[agent]`, what an agent needs to know. None: the name of this machine, or of its certificate; `join`: a token by
+    which it gets that. `resources`: what the host offers instead
     of what is detected or beside it, written as in jobs. `taints`: only tasks that tolerate them run there. `run_as`:
     the user as whom tasks run, empty: the agent's. `isolation`: the least that keeps runs apart; auto: cgroup where
     tasks run as another user and the host can. Of
@@ -103,6 +104,7 @@ class AgentPart(SettingsTable):
     """
 
     host_id: str | None = None
+    join: SecretStr | None = None
     folder: Path | None = None
     attributes: dict[str, str] = {}
     taints: dict[str, str] = {}
@@ -127,7 +129,8 @@ class ServicePart(SettingsTable):
     metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`PROCESSES`). `address_file`: gets that address
     once the process listens. `name`: of this process over restarts, empty: the name of this machine and the data
     folder. `sim_hosts`: hosts that a gateway simulates; `gateways`: addresses that an API asks for the output of runs,
-    and those of the cell of an agent; `secrets`: the folder in which the gateways of a cell keep secrets, one for all.
+    and those of the cell of an agent; `secrets`: the folder in which the gateways of a cell keep secrets, one for all;
+    `host_ca`: that of the CA by which they give hosts certificates.
     """
 
     listen: str = Field(default="", pattern=rf"^$|{ADDRESS}")
@@ -137,6 +140,7 @@ class ServicePart(SettingsTable):
     sim_hosts: int = Field(default=0, ge=0, le=1_000_000)
     gateways: tuple[str, ...] = ()
     secrets: Path | None = None
+    host_ca: Path | None = None
 
 
 class TlsPart(SettingsTable):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from events.log.port import LogFault, LogUnavailable
 from events.topics import MACHINES
+from hostagent.gateway.host_ca import HostCa
 from hostagent.listen_address import bound
 from hostagent.tls import ServerContext
 from paceline.services.data_folder import CannotStart, fit, prepare
@@ -83,7 +84,8 @@ def begin(settings: Settings, kind: str) -> Start:
     token = _prepared(settings)
     socket_, address = _listening(settings, kind)
     end_at_once()
-    tls = server_context(settings.tls, log.warning) if kind in TLS_KINDS else None
+    ca = host_ca(settings) if kind == "gateway" else None
+    tls = server_context(settings.tls, log.warning, ca) if kind in TLS_KINDS else None
     with WaitingPages(socket_.dup, log.warning, tls) as pages:
         _await_topics(settings, pages.wait_for)
         _use_registry(settings.schema_registry_url, pages.wait_for)
@@ -134,6 +136,11 @@ def folder_of(settings: Settings, cell: int) -> Path:
     folder = settings.data / f"cell-{cell}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def host_ca(settings: Settings) -> HostCa:
+    """The cell's own CA."""
+    return HostCa(settings.service.host_ca or folder_of(settings, settings.cell))
 
 
 def _prepared(settings: Settings) -> str:

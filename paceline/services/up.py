@@ -23,6 +23,7 @@ from events.process.clock import SystemClock
 from hostagent.agent_state import AgentFault
 from hostagent.fleet import SIM_CAPACITY, Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
+from hostagent.gateway.host_ca import HostCa
 from hostagent.listen_address import address_of
 from hostagent.server import Server
 from paceline.client.cell_models import Machine, ServedCell
@@ -82,7 +83,8 @@ class Up:
         self._stop = threading.Event()
         self._token = prepare(self._data)
         self._lock = lock(self._data)
-        self._tls = server_context(settings.tls, note)
+        self._host_ca = HostCa(settings.data)
+        self._tls = server_context(settings.tls, note, self._host_ca)
         self._sign_in = sign_in_of(settings.oidc, self._token, note)
         self._socket = listening(settings.listen)
         keep_cell(self._data, settings.cell)
@@ -236,6 +238,7 @@ class Up:
     def _app(self) -> FastAPI:
         from fastapi import APIRouter
 
+        from hostagent.gateway.agents import Agents, join_routes
         from hostagent.gateway.exec_relay import ExecRelay
         from hostagent.gateway.http import exec_routes, read_output, routes
         from hostagent.gateway.local_execs import LocalExecs
@@ -252,10 +255,12 @@ class Up:
         self._moments = moments_of(self._settings, {self.log.cell: CellFolder(self.log, self._data)})
         relay = ExecRelay(self._gateway)
         gateway = APIRouter()
-        gateway.include_router(routes(self._gateway, self._token))
-        gateway.include_router(exec_routes(relay, self._token))
+        agents = Agents(self._gateway, self._token, self._host_ca if self._tls else None)
+        gateway.include_router(routes(agents))
+        gateway.include_router(join_routes(agents))
+        gateway.include_router(exec_routes(relay, self._token, agents))
         secrets = SecretFolder(self._data / "secrets")
-        gateway.include_router(agent_routes(self._gateway, secrets, self._token))
+        gateway.include_router(agent_routes(agents, secrets))
         app = create_app(
             self.projector.views,
             self.log,

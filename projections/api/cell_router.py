@@ -137,7 +137,7 @@ class Router:
                 return self._first if cell is None else cell
             case (
                 ["v1", "audit" | "events" | "log" | "usage"]
-                | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions"]
+                | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions" | "host-invitations"]
                 | ["v1", "maintenances" | "maintenance-windows" | "slas" | "sla-groups", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]
                 | ["v1", "cell", "settings" | "operations"]

@@ -22,6 +22,7 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept, sealed
 from hostagent.gateway import Gateway
+from hostagent.gateway.agents import Agents
 from hostagent.gateway.http import output_routes, routes, usage_routes
 from hostagent.gateway.secrets.routes import agent_routes
 from hostagent.gateway.secrets.store import SecretStore
@@ -222,9 +223,10 @@ class Server:
 
     def __init__(self, gateway: Gateway, secrets: SecretStore | None = None) -> None:
         app = FastAPI()
+        agents = Agents(gateway, TOKEN)
         if secrets is not None:
-            app.include_router(agent_routes(gateway, secrets, TOKEN))
-        app.include_router(routes(gateway, TOKEN))
+            app.include_router(agent_routes(agents, secrets))
+        app.include_router(routes(agents))
         app.include_router(output_routes(gateway, TOKEN))
         app.include_router(usage_routes(gateway, TOKEN))
         app.add_middleware(Proving, token=TOKEN)

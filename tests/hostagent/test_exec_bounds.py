@@ -10,9 +10,11 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
+from events.cell_settings import DEFAULTS
 from hostagent.exec_targets import Command
 from hostagent.execs import Session
 from hostagent.gateway import exec_relay
+from hostagent.gateway.agents import Agents
 from hostagent.gateway.connections import AskExec, Post
 from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay
 from hostagent.gateway.http import exec_routes
@@ -30,6 +32,7 @@ class Reached:
     """A gateway that has every host."""
 
     serving = True
+    settings = DEFAULTS
 
     def __init__(self) -> None:
         self.opened = 0
@@ -87,8 +90,9 @@ def test_a_body_without_an_end_is_not_read_to_its_end(path: str) -> None:
 def posted(path: str, body: bytes) -> httpx2.Response:
     made = relay()
     app = FastAPI()
-    app.include_router(exec_routes(made, TOKEN))
-    app.include_router(agent_routes(made.gateway, None, TOKEN))  # type: ignore[arg-type]
+    agents = Agents(made.gateway, TOKEN)
+    app.include_router(exec_routes(made, TOKEN, agents))
+    app.include_router(agent_routes(agents, None))  # type: ignore[arg-type]
 
     async def answered() -> httpx2.Response:
         transport = httpx2.ASGITransport(app=app)

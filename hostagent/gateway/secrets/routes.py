@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from events.bounds import SECRET_BYTES_MAX
 from events.records.parts import Actor
+from hostagent.gateway.agents import Agents
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskSecrets
 from hostagent.gateway.http_answers import (
@@ -28,14 +29,15 @@ from hostagent.gateway.secrets.store import SecretStore
 from hostagent.secret_messages import SecretsAnswer, SecretsAsk
 
 
-def agent_routes(gateway: Gateway, store: SecretStore, token: str) -> APIRouter:
+def agent_routes(agents: Agents, store: SecretStore) -> APIRouter:
     """`/v1/agents/HOST/secrets`: the secrets of runs that this host is to start in its present session."""
     router = APIRouter(include_in_schema=False)
+    gateway = agents.gateway
 
     @router.post("/v1/agents/{host_id}/secrets")
     async def secrets(host_id: str, request: Request) -> Response:
         async def answer() -> Response:
-            check_token(request, token)
+            agents.check(request, host_id)
             check_serving(gateway)
             ask = decoded(await body_of(request), SecretsAsk)
             keys = tuple(each.key for each in ask.runs)

@@ -1,7 +1,10 @@
-"""`paceline host`: look at hosts; drain, cordon and resume them; confirm a loss; remove, clear or taint one."""
+"""`paceline host`: look at hosts; drain, cordon and resume them; confirm a loss; invite, remove or taint one."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +14,7 @@ from events.bounds import LOAD_STEPS
 from events.taints import text_of
 from paceline.cli.commands.common import (
     DECIDED_S,
+    Duration,
     Paging,
     actor_option,
     at_option,
@@ -317,6 +321,42 @@ def remove(client: "Client", host_id: str, reason: str, form: str) -> None:
     """
     answer = client.remove_host(host_id, reason, wait=DECIDED_S)
     show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is removed'}"))
+
+
+@host.command(epilog=examples("paceline host invite h17 --ttl 1h", "paceline host invite h17 --out join-token"))
+@ID
+@click.option(
+    "--ttl", type=Duration(), default="1h", show_default=True, metavar="TIME", help="How long the host may join."
+)
+@click.option("--reason", default="", help="Reason, recorded in the log.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the token to this file, for its user alone."
+)
+@output_option
+@cell_option
+@with_client
+def invite(client: "Client", host_id: str, ttl: float, reason: str, out: Path | None, form: str) -> None:
+    """Invite a host: print a join token, by which its agent gets a certificate for this host alone.
+
+    The token holds once, and is shown this once. Give it to `paceline agent --join-file`, whose gateways speak TLS.
+    """
+    with ExitStack() as opened:
+        file = None if out is None else opened.enter_context(os.fdopen(_private(out), "w"))
+        answer = client.invite_host(host_id, ttl, reason)
+        if file is None:
+            show(form, answer, [answer["token"]], lambda: say(answer["token"]))
+            return
+        file.write(answer["token"] + "\n")
+    rest = {name: value for name, value in answer.items() if name != "token"}
+    show(form, rest, [host_id], lambda: say(f"host {host_id} may join until {when(answer['until'])} with {out}"))
+
+
+def _private(path: Path) -> int:
+    """Makes a file of this user alone."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from error
 
 
 @host.command(epilog=examples("paceline host clear worker-7 --reason 'disk replaced'"))

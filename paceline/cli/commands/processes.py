@@ -8,7 +8,7 @@ import click
 
 from events.bounds import INT_MAX
 from events.topics import MACHINES
-from paceline.cli.commands.common import ca_option, data_option, examples
+from paceline.cli.commands.common import ca_option, data_option, examples, file_option
 from paceline.cli.commands.process_options import (
     LOG_OPTIONS,
     OIDC_OPTIONS,
@@ -51,6 +51,12 @@ GATEWAY_OPTIONS: tuple[Decorator, ...] = (
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder of the cell's secrets, which all its gateways share. [default: secrets beside its checkpoint]",
     ),
+    click.option(
+        "--host-ca",
+        "service__host_ca",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of the CA that signs certificates of hosts, which all gateways share. [default: cell-N in DATA]",
+    ),
 )
 AGENT_OPTIONS: tuple[Decorator, ...] = (
     repeated(
@@ -66,6 +72,15 @@ AGENT_OPTIONS: tuple[Decorator, ...] = (
         callback=content,
         help="File with the token.",
     ),
+    click.option(
+        "--join-file",
+        "agent__join",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        callback=content,
+        help="File with a join token (see `paceline host invite`), which gets this host a certificate.",
+    ),
+    file_option("--tls-cert", "tls__cert", help="Certificate of this host, in PEM. [default: the one it joined with]"),
+    file_option("--tls-key", "tls__key", help="Private key of the certificate, in PEM."),
     click.option(
         "--host-id", "agent__host_id", help="Name of this host in the cell. [default: the name of this machine]"
     ),
@@ -170,6 +185,7 @@ COMMAND_PAGES = {
         """,
         (
             "paceline agent --server gw-1:7118 --server gw-2:7118 --token-file token",
+            "paceline agent --server https://gw-1:7118 --ca ca.pem --join-file join-token",
             "paceline agent --attribute rack=r12 --resource gpu=2 --resource gpu/a100=2",
             "paceline agent --run-as nobody --folder /var/lib/paceline-agent",
         ),
