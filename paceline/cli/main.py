@@ -20,6 +20,8 @@ SECTIONS = {
         "secret": "Keep passwords and keys for jobs.",
         "usage": "Show what runs asked for and used.",
         "ui": "Open the web UI of a cell in a browser.",
+        "login": "Sign in at the issuer of a cell.",
+        "logout": "Forget the sign-in at a cell.",
     },
     "Look after": {
         "host": "Inspect and drain hosts.",

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from paceline.client import cell_file
+from paceline.client import cell_file, sign_ins
 from paceline.client.acting import acting_user, headers_of
 from paceline.client.bearer import unfit
 from paceline.client.checked_values import server_url
@@ -62,8 +62,9 @@ class Requests:
         ca: Path | None = None,
     ) -> None:
         proven = pin = None
+        may_be_signed_in = token is None
+        folder = data or cell_file.data_folder()
         if not server:
-            folder = data or cell_file.data_folder()
             running = cell_file.await_started(folder)
             if running is None:
                 raise Unreachable(
@@ -74,6 +75,8 @@ class Requests:
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
             proven = token
         self.server = server_url(server)
+        if token is None and may_be_signed_in:
+            token = sign_ins.token_for(folder, self.server)
         if token and (why := unfit(token)):
             raise WrongToken(f"The token can't be that of a cell: {why}. Name the right one with --token.")
         self.user = acting_user()

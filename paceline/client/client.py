@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SecretList,
         SecretsDeleted,
         SecretVersion,
+        SignInInfo,
         SkippedRecord,
     )
     from paceline.client.host_models import Host, HostInvitation, Volume
@@ -45,6 +46,10 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests):
     Methods raise `Unreachable` and the subclasses of `ApiError`: `NotFound`, `Refused`, `NotAuthorised`, `Unavailable`.
     `wait` is how many seconds a write waits for its decision; 0: it returns when the fact is durable.
     """
+
+    def sign_in(self) -> "SignInInfo":
+        """The issuer at which users of the cell sign in, and its client there; empty: there is none."""
+        return cast("SignInInfo", self._get("/v1/sign-in"))
 
     def pools(self, pool: str | None = None, text: str | None = None) -> "list[Pool]":
         """Pools, by path. `pool`: that one and those below it; `text`: part of the path."""

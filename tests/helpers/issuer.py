@@ -39,6 +39,8 @@ class Provider:
         app.debug = False
         self.life_s = life_s
         self.away = False
+        self.name = ""
+        """The name that it gives itself in place of its own."""
         self.fetches = 0
         """How often it was asked for its keys."""
         self.pending: list[str] = []
@@ -108,7 +110,8 @@ class Provider:
         if response.status_code != 200:
             return response
         if path == "/.well-known/openid-configuration":
-            response.set_data(flask.json.dumps(body | {"device_authorization_endpoint": f"{self.url}/device"}))
+            named = {"issuer": self.name} if self.name else {}
+            response.set_data(flask.json.dumps(body | named | {"device_authorization_endpoint": f"{self.url}/device"}))
         if path == "/oauth2/token" and flask.request.form["grant_type"] == "refresh_token":
             subject = self._storage.get_access_token(body["access_token"]).user_id
             response.set_data(flask.json.dumps(body | {"id_token": self.token(subject)}))
