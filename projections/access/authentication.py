@@ -55,9 +55,9 @@ class Authentication:
         """Whether a role is bound to everybody: then who shows nothing may write here and there."""
         return bool(self.grants.now().bindings_of("", frozenset()))
 
-    async def hashes_in_facts(self) -> NameHashes | None:
-        """The hashes by which facts name actors; None: they name them as they are."""
-        return self.names if (await self.grants.fresh()).hashes_names else None
+    def hashes_in_facts(self) -> NameHashes | None:
+        """The hashes by which facts name actors; None: they name them as they are. May ask the views."""
+        return self.names if self.grants.now().hashes_names else None
 
     async def identify(self, scope: Scope, headers: Headers) -> Identity:
         """The identity of a request, with the pools that it may read. Raises a problem for a wrong proof."""

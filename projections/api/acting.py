@@ -5,6 +5,7 @@ ASCII), and in Paceline-Actor-How how they know it. Anybody with the token of th
 decided by it. The header Paceline-Reason, written like names, says why somebody does something.
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TypeVar
 from urllib.parse import unquote
@@ -30,14 +31,17 @@ REASON_HEADER = "Paceline-Reason"
 REASON_MAX = 1000
 _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 """The actor of the request that is answered. A thread that works for a request has a copy of its context."""
+_hashes: ContextVar[Callable[[], NameHashes | None]] = ContextVar("hashes", default=lambda: None)
 
 
-def begin(scope: Scope, headers: Headers, who: Identity, in_session: bool, names: NameHashes | None = None) -> None:
-    """Notes who makes a request, `in_session`: by a form of a page; `names`: as facts name them, hashed. Raises a
-    problem where it says a bad name.
+def begin(
+    scope: Scope, headers: Headers, who: Identity, in_session: bool, hashes: Callable[[], NameHashes | None]
+) -> None:
+    """Notes who makes a request, `in_session`: by a form of a page; `hashes`: by which facts name actors, asked when
+    one is written; None: they name them as they are. Raises a problem where it says a bad name.
     """
-    actor = _actor_of(scope, headers, who, in_session)
-    _actor.set(actor if names is None else hidden(actor, names))
+    _actor.set(_actor_of(scope, headers, who, in_session))
+    _hashes.set(hashes)
 
 
 def hidden(actor: Actor, names: NameHashes) -> Actor:
@@ -66,13 +70,15 @@ def _actor_of(scope: Scope, headers: Headers, who: Identity, in_session: bool) -
 
 
 def present() -> Actor | None:
-    """The actor of the request that is answered; None: there is no request."""
-    return _actor.get()
+    """The actor of the request that is answered, as facts name it; None: there is no request."""
+    actor = _actor.get()
+    names = None if actor is None else _hashes.get()()
+    return actor if actor is None or names is None else hidden(actor, names)
 
 
 def permitted(binding: int | None, read_to: int | None) -> Actor | None:
     """The same, with the binding that allows what it does, and how far the server has read."""
-    actor = _actor.get()
+    actor = present()
     if actor is None or (binding is None and read_to is None):
         return actor
     return msgspec.structs.replace(actor, binding=binding, read_to=read_to)
@@ -80,10 +86,8 @@ def permitted(binding: int | None, read_to: int | None) -> Actor | None:
 
 def signed(event: E, binding: int | None = None, read_to: int | None = None) -> E:
     """The fact with who wrote it, where facts of its kind say so, and what allowed it."""
-    actor = permitted(binding, read_to)
-    if actor is None or "actor" not in event.__struct_fields__:
-        return event
-    return msgspec.structs.replace(event, actor=actor)
+    actor = permitted(binding, read_to) if "actor" in event.__struct_fields__ else None
+    return event if actor is None else msgspec.structs.replace(event, actor=actor)
 
 
 def _words(header: str, text: str, most: int) -> str:

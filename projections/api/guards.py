@@ -60,8 +60,8 @@ class Guards:
                 scope["method"] = "GET"  # the server leaves the body out
             identity.begin(who)
             if scope["method"] not in READS:
-                hidden_by = await self._authentication.hashes_in_facts()
-                acting.begin(scope, headers, who, scope["path"].startswith(PAGES), hidden_by)
+                in_session = scope["path"].startswith(PAGES)
+                acting.begin(scope, headers, who, in_session, self._authentication.hashes_in_facts)
             await self._app(scope, _bounded(receive, _bytes_max(scope["path"])), send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
