@@ -110,7 +110,7 @@ def routes(context: Context) -> APIRouter:
     @router.get("/{host_id}/history")
     async def history(host_id: str, read: Reading, page: Pages, actors: Actors) -> Response:
         """The history of a host, of one that was removed too: what was asked and decided of it, the oldest first."""
-        after = page.after(HISTORY_KEY, *(words := ("host history", host_id, actors)))
+        after = page.after(HISTORY_KEY, *(words := ("host history", host_id, *actors)))
 
         def look(connection: Connection) -> HistoryPage:
             rows = history_page(connection, of_host(host_id), page.size, after, actors=actors)

@@ -79,7 +79,7 @@ async def jobs_request(
     owners = sorted(owner or ())
     labels = [pair_of("label", each) for each in label or ()]
     job_filter = JobFilter(job_states(state), pool, labels, owners, text, since_ms, order == "wait", actors)
-    return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, since_ms, actors, order))
+    return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, since_ms, order, *actors))
 
 
 JobsQuery = Annotated[JobsRequest, Depends(jobs_request)]
@@ -146,7 +146,7 @@ def _reads(router: APIRouter) -> None:
     @router.get("/{job_id}/history")
     async def history(job_id: str, read: Reading, page: Pages, actors: Actors) -> Response:
         """The history of the job: facts and decisions, the oldest first."""
-        words = "history", job_id, actors
+        words = "history", job_id, *actors
         after = page.after(HISTORY_KEY, *words)
 
         def look(connection: Connection) -> HistoryPage:

@@ -64,7 +64,7 @@ def routes(context: Context) -> APIRouter:
         """The history of a pool, of one that was removed too: what was asked of it and of the pools right below, and
         what entitlement answered; without a path that of the settings of the cell. The oldest first.
         """
-        words = "pool history", path, actors
+        words = "pool history", path, *actors
         after = page.after(HISTORY_KEY, *words)
 
         def look(connection: Connection) -> HistoryPage:
