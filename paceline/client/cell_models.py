@@ -210,11 +210,14 @@ class Marks(TypedDict):
 
 
 class SecretVersion(TypedDict):
-    """A version of a secret, without its value. `digest` names it, and tells nothing of the value."""
+    """A version of a secret, without its value. `digest` names it, and tells nothing of the value; jobs of `pool`, and
+    of those below it, may name it.
+    """
 
     name: str
     version: int
     digest: str
+    pool: str
     put_at: str
 
 

@@ -232,10 +232,10 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests):
         """The names and versions of all secrets."""
         return cast("SecretList", self._get("/v1/secrets"))["secrets"]
 
-    def put_secret(self, name: str, value: bytes) -> "SecretVersion":
-        """Stores a value as the next version of a secret."""
-        body = {"value": base64.b64encode(value).decode()}
-        return cast("SecretVersion", self._write("PUT", path_of("secrets", name), body, 0))
+    def put_secret(self, name: str, value: bytes, pool: str = "") -> "SecretVersion":
+        """Stores a value as the next version of a secret; of a first one `pool` says whose jobs may name it."""
+        body, query = {"value": base64.b64encode(value).decode()}, {"pool": pool} if pool else None
+        return cast("SecretVersion", self._write("PUT", path_of("secrets", name), body, 0, query))
 
     def delete_secret(self, name: str, version: int = 0) -> "SecretsDeleted":
         """Deletes a version of a secret, 0: all."""

@@ -208,8 +208,8 @@ class Secrets(Protocol):
         """A version, 0: the newest."""
         ...
 
-    async def put(self, name: str, value: bytes, actor: Actor | None = None) -> dict[str, Any]:
-        """Stores a value as the next version."""
+    async def put(self, name: str, value: bytes, actor: Actor | None = None, pool: str = "") -> dict[str, Any]:
+        """Stores a value as the next version; the first says the pool whose jobs may name it, empty: `/`."""
         ...
 
     async def delete(self, name: str, version: int = 0, actor: Actor | None = None) -> list[int]:

@@ -30,6 +30,8 @@ STREAMED = re.compile(r"/v1/jobs/[^/]+/tasks/\d+/execs/[^/]+/(in|out)")
 """Paths of what a user types into a command inside a run, and of what it writes."""
 FOLLOWED = frozenset(("/v1/events", "/ui/stream"))
 """Paths whose answers have no end."""
+SIGN_IN = "/v1/sign-in"
+"""Says how to sign in."""
 PLANS = "/v1/pool-plans"
 """Asked for by POST, and writes nothing."""
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -83,7 +85,7 @@ class Guards:
         return who
 
     def _check(self, method: str, path: str, headers: Headers, who: Identity) -> None:
-        if who.is_nobody and who.reads == () and (path.startswith("/v1/") or path == "/metrics"):
+        if who.is_nobody and who.reads == () and _asks_for_a_name(path):
             raise needed(headers.get("authorization"))
         origin = headers.get("origin")
         if origin is not None and _netloc(origin) != headers.get("host", ""):
@@ -108,6 +110,11 @@ class Guards:
         if name in LOOPBACK or name == self._host:
             return True
         return self._host in ("0.0.0.0", "::") and _is_address(name)
+
+
+def _asks_for_a_name(path: str) -> bool:
+    """Whether a path shows something of the cell, which nobody reads without a name where reading needs a role."""
+    return (path.startswith("/v1/") and path != SIGN_IN) or path == "/metrics"
 
 
 def _bytes_max(path: str) -> int:

@@ -11,11 +11,16 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 
+from events.access import covers
 from events.bounds import INT_MAX
 from events.codes import Code
+from events.pool_paths import ROOT
 from events.records.jobs import JobSubmitted
-from events.records.parts import Secret
+from events.records.parts import Actor, Secret
+from events.roles import Verb
+from projections.access.identity import present
 from projections.api import acting
 from projections.api.context import Context, Secrets
 from projections.api.problems import Problem, not_found
@@ -45,23 +50,35 @@ def routes(context: Context) -> APIRouter:
     async def versions() -> Response:
         """The names and versions of all secrets."""
         stored = await told(_store(context).versions())
-        return JSONResponse({"secrets": [_shown(each) for each in stored]})
+        return JSONResponse({"secrets": [_shown(each) for each in stored if _is_seen(each)]})
 
     @router.put("/{name}", openapi_extra=_BODY)
-    async def put(name: str, request: Request) -> Response:
-        """Stores a value as the next version of a secret. What runs goes on with the version that it has."""
+    async def put(
+        name: str,
+        request: Request,
+        pool: Annotated[str, Query(max_length=1024, description="Of a first version: whose jobs may name it.")] = "",
+    ) -> Response:
+        """Stores a value as the next version of a secret. What runs goes on with the version that it has. Jobs of its
+        pool, and of those below it, may name it; without `pool` all jobs may.
+        """
         try:
             value = base64.b64decode(msgspec.json.decode(await request.body(), type=SecretValue).value, validate=True)
         except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, ValueError):
             text = "the body must be an object with `value`, a text in base64"
             raise Problem(422, "INVALID_REQUEST", text, [("/value", "is missing, or no base64")]) from None
-        return JSONResponse(_shown(await told(_store(context).put(name, value, acting.present()))))
+        path = f"/{pool.strip('/')}" if pool else ""
+        try:
+            actor = await _permitted(context, name, path)
+        except LookupError as error:
+            raise Problem(422, "INVALID_REQUEST", str(error), [("/name", str(error))]) from error
+        return JSONResponse(_shown(await told(_store(context).put(name, value, actor, path))))
 
     @router.delete("/{name}")
     async def delete(name: str, version: Version = 0) -> Response:
         """Deletes a version of a secret, or all. Runs that have started keep it; none gets it any more."""
         try:
-            deleted = await _store(context).delete(name, version, acting.present())
+            actor = await _permitted(context, name)
+            deleted = await _store(context).delete(name, version, actor)
         except LookupError as error:
             raise not_found("secret", f"{name} version {version}" if version else name) from error
         except ConnectionError as error:
@@ -81,8 +98,9 @@ class Pins:
     async def look_up(self, context: Context, spec: Any, at: str = "") -> "Pins":
         """Finds those that the JSON of a job names; `at`: where the job stands in the request."""
         try:
+            pool = str(spec.get("pool", "")) if isinstance(spec, dict) else ""
             for number, wish in enumerate(_wishes(spec)):
-                stored = await told(_store(context).find(*wish), f"{at}/secrets/{number}")
+                stored = await told(_found(context, wish, pool), f"{at}/secrets/{number}")
                 self._found[wish] = Secret(name=wish[0], version=stored["version"], digest=stored["digest"])
         except Problem as problem:
             self._problem = problem
@@ -119,6 +137,40 @@ async def told(question: Awaitable[T], pointer: str = "/name") -> T:
         raise _away(error) from error
 
 
+async def _found(context: Context, wish: Wish, pool: str) -> dict[str, Any]:
+    """A version that a job of a pool may name. Raises `LookupError`."""
+    stored = await _store(context).find(*wish)
+    if covers(stored.get("pool", ROOT), f"/{pool.strip('/')}"):
+        return stored
+    if _is_seen(stored):
+        raise LookupError(f"secret {wish[0]} is of pool {stored['pool']}: a job of {pool} may not name it")
+    raise LookupError(f"there is no secret {wish[0]}: `paceline secret put {wish[0]}` makes one")
+
+
+def _is_seen(secret: dict[str, Any]) -> bool:
+    """Whether the present reader may see that there is a secret."""
+    reads = present().reads
+    return reads is None or any(covers(top, secret.get("pool", ROOT)) for top in reads)
+
+
+async def _permitted(context: Context, name: str, pool: str = "") -> Actor | None:
+    """The actor who may put or delete a secret; a `pool` is that of one which isn't there yet, and is their own. Raises
+    a problem, and `LookupError` where a secret may not be seen.
+    """
+    who = present()
+    try:
+        stored = await _store(context).find(name)
+    except (LookupError, ConnectionError):
+        permit = await run_in_threadpool(context.permits.pool, Verb.SECRETS, pool or ROOT, True)
+        return acting.permitted(*permit)
+    if not _is_seen(stored):
+        raise LookupError(f"the name {name} is taken: choose another one")
+    owner = stored.get("owner", "")
+    is_own = who.subject != "" and owner in (who.subject, context.names.of(who.subject))
+    permit = await run_in_threadpool(context.permits.pool, Verb.SECRETS, stored.get("pool", ROOT), is_own)
+    return acting.permitted(*permit)
+
+
 def _away(error: Exception) -> Problem:
     return Problem(503, Code.SECRETS_AWAY, str(error))
 
@@ -130,4 +182,8 @@ def _store(context: Context) -> Secrets:
 
 
 def _shown(version: dict[str, Any]) -> dict[str, Any]:
-    return {**{name: version[name] for name in ("name", "version", "digest")}, "put_at": time_text(version["put_ms"])}
+    return {
+        **{name: version[name] for name in ("name", "version", "digest")},
+        "pool": version.get("pool", ROOT),
+        "put_at": time_text(version["put_ms"]),
+    }

@@ -169,7 +169,7 @@ def test_secrets_are_listed_by_name_and_version(cell: CellProcess, name: str) ->
     listed = secret(cell, "list", name, "-o", "json")
     versions = json.loads(listed.stdout)["secrets"]
     assert [(each["name"], each["version"]) for each in versions] == [(name, 1), (name, 2)]
-    assert set(versions[0]) == {"name", "version", "digest", "put_at"}
+    assert set(versions[0]) == {"name", "version", "digest", "pool", "put_at"}
     assert secret(cell, "delete", name, "--yes").returncode == 0
     assert json.loads(secret(cell, "list", name, "-o", "json").stdout)["secrets"] == []
     assert secret(cell, "delete", name, "--yes").returncode == 4

@@ -79,7 +79,7 @@ class Plans:
 class Api:
     """The API of a cell written by hand; `fold` brings the views to the end of the log."""
 
-    def __init__(self, folder: Path, number: int = 0, streams_max: int = 2) -> None:
+    def __init__(self, folder: Path, number: int = 0, streams_max: int = 2, secrets: Any = None) -> None:
         self.cell = Cell(number=number)
         self.projector = Projector(self.cell.log, folder)
         self.asked: list[tuple[Any, ...]] = []
@@ -94,6 +94,7 @@ class Api:
             task_log=self.task_log,
             streams_max=streams_max,
             plans=self.plans,
+            secrets=secrets,
         )
         self.client = CheckedClient(
             self.app, f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False

@@ -1,8 +1,9 @@
 """A store of secrets in a folder, encrypted under the key of the cell: a file beside the folder, `FOLDER.key`.
 
-`NAME/VERSION` holds a nonce and the value (ChaCha20-Poly1305, bound to name and version), and is empty once that was
-deleted, so that no number is given twice. Files are put in place whole, under a name that nobody has taken: several
-gateways may share the folder, with its key, by a file system that they all see.
+`NAME/about` says of which pool a secret is, and whose. `NAME/VERSION` holds a nonce and the value (ChaCha20-Poly1305,
+bound to name and version), and is empty once that was deleted, so that no number is given twice. Files are put in place
+whole, under a name that nobody has taken: several gateways may share the folder, with its key, by a file system that
+they all see.
 """
 
 import os
@@ -13,17 +14,26 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from events.bounds import SECRET_BYTES_MAX
+from events.pool_paths import ROOT
 from events.secret_names import name_fault
 from hostagent import private_files
 from hostagent.gateway.secrets.store import NoSuchSecret, SecretVersion, StoreAway
 from hostagent.run_record import NUMBER
 
+ABOUT = "about"
+"""The file beside the versions of a secret that says of which pool it is, and whose."""
 KEY_BYTES = 32
 NONCE_BYTES = 12
+
+
+class _About(msgspec.Struct, frozen=True):
+    pool: str = ROOT
+    owner: str = ""
 
 
 class SecretFolder:
@@ -33,7 +43,7 @@ class SecretFolder:
         self._folder = folder
         self._key_path = folder.with_name(f"{folder.name}.key")
 
-    def put(self, name: str, value: bytes) -> SecretVersion:
+    def put(self, name: str, value: bytes, pool: str = "", owner: str = "") -> SecretVersion:
         """Implements `SecretStore`. Raises `ValueError` for a name or a value that can't be."""
         if fault := name_fault(name):
             raise ValueError(fault)
@@ -42,6 +52,11 @@ class SecretFolder:
         try:
             folder = self._folder / name
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if (pool not in ("", ROOT) or owner) and not any(self._numbers(name)):
+                self._place(folder / ABOUT, msgspec.json.encode(_About(pool or ROOT, owner)))
+            about = self._about(name)
+            if pool not in ("", about.pool):
+                raise ValueError(f"secret {name} is of pool {about.pool}: choose another name for one of {pool}")
             version = max(self._numbers(name), default=0) + 1
             while not self._place(folder / str(version), self._encrypted(name, version, value)):
                 version += 1
@@ -117,7 +132,15 @@ class SecretFolder:
     def _version(self, name: str, version: int) -> SecretVersion:
         path = self._folder / name / str(version)
         digest = blake2b(private_files.read_file(path), digest_size=16).hexdigest()
-        return SecretVersion(name, version, digest, path.stat().st_mtime_ns // 1_000_000)
+        about = self._about(name)
+        return SecretVersion(name, version, digest, path.stat().st_mtime_ns // 1_000_000, about.pool, about.owner)
+
+    def _about(self, name: str) -> "_About":
+        """The pool of a secret and whose it is; of those that were put before there were pools `/`, and nobody's."""
+        try:
+            return msgspec.json.decode(private_files.read_file(self._folder / name / ABOUT), type=_About)
+        except FileNotFoundError:
+            return _About()
 
     def _encrypted(self, name: str, version: int, value: bytes) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)
@@ -127,7 +150,7 @@ class SecretFolder:
     def _cipher(self) -> ChaCha20Poly1305:
         """By the key of the cell, which is made with the first value."""
         try:
-            if not self._key_path.exists() and not any(self._folder.glob("*/*")):
+            if not self._key_path.exists() and not any(self._folder.glob("*/[0-9]*")):
                 self._place(self._key_path, secrets.token_bytes(KEY_BYTES))
             key = private_files.read_file(self._key_path)
             others = self._key_path.stat().st_mode & 0o077

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from events.actors import PROVEN
 from events.records.parts import Actor
 from events.records.tasks import SecretDeleted, SecretPut
 from events.words import plural
@@ -36,10 +37,13 @@ class LocalSecrets:
         """A version, 0: the newest."""
         return _json(await self._ask(self._store.find, name, version))
 
-    async def put(self, name: str, value: bytes, actor: Actor | None = None) -> dict[str, Any]:
-        """Stores a value as the next version."""
-        version: SecretVersion = await self._ask(self._store.put, name, value)
-        fact = SecretPut(name=version.name, version=version.version, digest=version.digest, actor=actor)
+    async def put(self, name: str, value: bytes, actor: Actor | None = None, pool: str = "") -> dict[str, Any]:
+        """Stores a value as the next version; the first says the pool."""
+        owner = actor.subject if actor is not None and actor.how in PROVEN else ""
+        version: SecretVersion = await self._ask(self._store.put, name, value, pool, owner)
+        fact = SecretPut(
+            name=version.name, version=version.version, digest=version.digest, pool=version.pool, actor=actor
+        )
         await self._write(fact, f"version {version.version} of {name} is stored")
         return _json(version)
 

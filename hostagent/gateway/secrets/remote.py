@@ -35,9 +35,9 @@ class RemoteSecrets:
         version_body: dict[str, Any] = await self._ask("GET", name, version)
         return version_body
 
-    async def put(self, name: str, value: bytes, actor: Actor | None = None) -> dict[str, Any]:
-        """Stores a value as the next version."""
-        version_body: dict[str, Any] = await self._ask("PUT", name, content=value, actor=actor)
+    async def put(self, name: str, value: bytes, actor: Actor | None = None, pool: str = "") -> dict[str, Any]:
+        """Stores a value as the next version; the first says the pool."""
+        version_body: dict[str, Any] = await self._ask("PUT", name, content=value, actor=actor, pool=pool)
         return version_body
 
     async def delete(self, name: str, version: int = 0, actor: Actor | None = None) -> list[int]:
@@ -46,7 +46,13 @@ class RemoteSecrets:
         return deleted
 
     async def _ask(
-        self, method: str, name: str, version: int = 0, content: bytes = b"", actor: Actor | None = None
+        self,
+        method: str,
+        name: str,
+        version: int = 0,
+        content: bytes = b"",
+        actor: Actor | None = None,
+        pool: str = "",
     ) -> Any:
         if not self._addresses:
             raise ConnectionError("no gateway is named to keep secrets: start the API with --gateway")
@@ -55,7 +61,7 @@ class RemoteSecrets:
         why = ""
         for address in self._addresses:
             try:
-                params = {"cell": self._cell, "version": version}
+                params: dict[str, int | str] = {"cell": self._cell, "version": version, "pool": pool}
                 response = await self._http().request(
                     method, f"{address}{path}", params=params, content=content, headers=headers
                 )

@@ -85,9 +85,9 @@ def store_routes(gateway: Gateway, store: SecretStore, token: str) -> APIRouter:
         return await told(request, partial(secrets.find, name, version))
 
     @router.put("/{name}")
-    async def put(name: str, request: Request) -> Response:
+    async def put(name: str, request: Request, pool: str = "") -> Response:
         async def stored() -> dict[str, Any]:
-            return await secrets.put(name, await read_value(request), _actor(request))
+            return await secrets.put(name, await read_value(request), _actor(request), pool)
 
         return await told(request, stored)
 

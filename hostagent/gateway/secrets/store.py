@@ -6,12 +6,17 @@ import msgspec
 
 
 class SecretVersion(msgspec.Struct, frozen=True):
-    """A version that is there, without its value. `digest` names it over all stores, and tells nothing of the value."""
+    """A version that is there, without its value. `digest` names it over all stores, and tells nothing of the value.
+    `pool`: jobs of it, and of pools below it, may name the secret; `owner`: who put its first version, as the log names
+    them, where that was proven.
+    """
 
     name: str
     version: int
     digest: str
     put_ms: int
+    pool: str = "/"
+    owner: str = ""
 
 
 class NoSuchSecret(LookupError):
@@ -27,8 +32,10 @@ class SecretStore(Protocol):
     several processes may use one store. All methods raise `StoreAway`.
     """
 
-    def put(self, name: str, value: bytes) -> SecretVersion:
-        """Stores a value as the next version of a name, on disk when this returns."""
+    def put(self, name: str, value: bytes, pool: str = "", owner: str = "") -> SecretVersion:
+        """Stores a value as the next version of a name, on disk when this returns. The first version says of which pool
+        the secret is, empty: of `/`, and whose. Raises `ValueError` for another pool later.
+        """
         ...
 
     def versions(self) -> list[SecretVersion]:

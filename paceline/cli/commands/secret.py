@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COLUMNS = [
     Column("NAME", lambda each: each["name"]),
     Column("VERSION", lambda each: each["version"], right=True),
+    Column("POOL", lambda each: each["pool"]),
     Column("PUT", lambda each: each["put_at"]),
     Column("DIGEST", lambda each: each["digest"]),
 ]
@@ -38,12 +39,24 @@ def secret() -> None:
     """
 
 
-@secret.command(epilog=examples("paceline secret put db < password.txt", "pass show db | paceline secret put db"))
+@secret.command(
+    epilog=examples(
+        "paceline secret put db < password.txt",
+        "paceline secret put db --pool /maps < password.txt",
+        "pass show db | paceline secret put db",
+    )
+)
 @click.argument("name", shell_complete=complete("secret"))
+@click.option(
+    "--pool",
+    default="",
+    metavar="PATH",
+    help="Of a new secret: jobs of this pool and below may name it. [default: all]",
+)
 @output_option
 @cell_option
 @with_client
-def put(client: "Client", name: str, form: str) -> None:
+def put(client: "Client", name: str, pool: str, form: str) -> None:
     """Store the next version of a secret; its value is read from stdin, to the byte.
 
     Jobs that name no version get this one when they are submitted or updated from now on.
@@ -54,7 +67,7 @@ def put(client: "Client", name: str, form: str) -> None:
         value = sys.stdin.buffer.read(SECRET_BYTES_MAX + 1)
     if not 0 < len(value) <= SECRET_BYTES_MAX:
         raise click.UsageError(f"the value on stdin must have 1 to {SECRET_BYTES_MAX:,} bytes")
-    stored = client.put_secret(name, value)
+    stored = client.put_secret(name, value, pool)
     show(form, stored, [_named(stored)], lambda: say(f"secret {_named(stored)} is stored"))
 
 

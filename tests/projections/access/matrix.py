@@ -34,10 +34,11 @@ OWN, OTHER = "/maps", "/ads"
 ROLES_OVER_ALL = ("operator", "auditor", "admin")
 """Roles that are bound to / here; the others to one pool."""
 ACTORS = ("nobody", *ROLES, "cell")
-UNSEEN = ("/livez", "/readyz", "/problems/{code}", "/v1/events")
+UNSEEN = ("/livez", "/readyz", "/problems/{code}", "/v1/sign-in", "/v1/events")
 """Routes that answer anybody, and the stream, which has no end."""
+POOL_OF = {"own": OWN, "other": OTHER}
 METHODS = ("get", "post", "put", "patch", "delete")
-AWAY = ("NO_GATEWAY", "NO_REPLAYS", "SECRETS_AWAY")
+AWAY = ("NO_GATEWAY", "NO_REPLAYS")
 """The codes of parts that aren't here."""
 UNKNOWN = ("NO_SUCH_POOL", "VERSION_CONFLICT")
 """The codes that are answered about what isn't there, other than 404."""
@@ -75,11 +76,27 @@ def token_of(role: str) -> str:
     return f"{PREFIX}{role}_{'x' * 43}"
 
 
+class Store:
+    """A store of secrets with one of each pool."""
+
+    async def versions(self) -> list[dict[str, Any]]:
+        return [await self.find(name) for name in POOL_OF]
+
+    async def find(self, name: str, version: int = 0) -> dict[str, Any]:
+        return {"name": name, "version": 1, "digest": "d", "put_ms": 1, "pool": POOL_OF[name], "owner": "submitter"}
+
+    async def put(self, name: str, value: bytes, actor: Actor | None = None, pool: str = "") -> dict[str, Any]:
+        return await self.find(name)
+
+    async def delete(self, name: str, version: int = 0, actor: Actor | None = None) -> list[int]:
+        return [1]
+
+
 class Matrix:
     """A cell with two pools, a job in each, and somebody with each role; the submitter has submitted the one."""
 
     def __init__(self, folder: Path) -> None:
-        self.api = Api(folder)
+        self.api = Api(folder, secrets=Store())
         for path in (OWN, OTHER, f"{OWN}/x", f"{OTHER}/x"):
             self.api.pool(path)
         for role in ROLES:
@@ -132,7 +149,8 @@ class Matrix:
     def answer(self, actor: str, method: str, path: str, about: str) -> str:
         """What an actor is answered about its own pool, or another one."""
         pool, job_id, host = (OWN, "own", "h1") if about == "own" else (OTHER, "other", "h2")
-        names = {"job_id": job_id, "path": f"{pool[1:]}/x", "host_id": host, "instance": "0", "name": "front"}
+        names = {"job_id": job_id, "path": f"{pool[1:]}/x", "host_id": host, "instance": "0"}
+        names["name"] = job_id if "secrets" in path else "front"
         others = {"machine": "entitlement", "number": "1", "version": "1", "exec_id": "e", "subject": job_id}
         url = path.format(**names, **others, maintenance_id="kernel", window_id="night")
         token = TOKEN if actor == "cell" else token_of(actor)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from events.log.port import LogUnavailable, NewRecord
+from events.records.parts import Actor
 from events.records.tasks import SecretDeleted, SecretPut
 from hostagent.gateway import http_answers
 from hostagent.gateway.secrets.folder import SecretFolder
@@ -45,6 +46,18 @@ def test_whoever_is_answered_finds_what_he_did_to_a_secret_in_the_log(cell: Cell
     assert isinstance(put, SecretPut)
     assert isinstance(deleted, SecretDeleted)
     assert (put.name, put.version, deleted.versions) == ("key", 1, (1,))
+
+
+def test_the_first_version_says_of_which_pool_a_secret_is_and_whose(cell: Cell, secrets: LocalSecrets) -> None:
+    ci = Actor("ci", "token")
+    for actor, pool in ((ci, "/maps"), (Actor("ann", "token"), ""), (None, "/maps")):
+        stored = asyncio.run(stepped(cell, secrets.put("key", b"value", actor, pool)))
+        assert (stored["pool"], stored["owner"]) == ("/maps", "ci")
+    assert [put.pool for put in cell.facts("paceline.tasks", SecretPut)] == ["/maps"] * 3  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="secret key is of pool /maps: choose another name"):
+        asyncio.run(secrets.put("key", b"value", ci, "/ads"))
+    claimed = asyncio.run(stepped(cell, secrets.put("other", b"value", Actor("ci", "header"))))
+    assert (claimed["pool"], claimed["owner"]) == ("/", ""), "a name that nobody has proven owns nothing"
 
 
 def test_while_the_log_is_away_a_put_is_no_success_and_says_that_the_version_is_stored(
