@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
+from projections.access.limits import limits
 from projections.access.sign_in import SignIn
 from projections.api.problems import Problem
 from projections.ui import rendering
@@ -70,6 +71,7 @@ class Frame:
 
         return self.shared(section, at, request.query_params.get("cell")) | {
             "session": self.session(request),
+            "limited": limits() is not None,
             "sign_in": sign_in_first(here if request.method == "GET" else "/"),
             "watch": here if section and not at and not self.read_only and request.method == "GET" else "",
             "here": there,

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from events.access import EVERYBODY
 from events.topics import POOLS
-from projections.access.identity import present
+from projections.access.limits import limits
 from projections.queries import access
 from projections.queries.access import BindingRow, TokenRow
 from projections.queries.resources import settings_of
@@ -33,7 +33,7 @@ def load(scene: Scene) -> PageValues:
         "tokens": _some([_token(each, now_ms) for each in tokens if each not in over]),
         "ended": [_binding(row) | {"ended_ms": at_ms} for row, at_ms in access.ended(connection, ENDED_SHOWN)],
         "over": [_token(each, now_ms) for each in over[-ENDED_SHOWN:]],
-        "limited": present().is_limited,
+        "limited": limits() is not None,
         "now_ms": now_ms,
         "cell_number": cell.context.cell,
     }

@@ -91,6 +91,9 @@ def test_a_limited_reader_sees_roles_of_its_pools_alone_and_no_tokens(shown):
     assert set(Rows(page).of("binding:")) == {"ci", "all"}
     assert Rows(page).of("token:") == {}
     assert "What you may not read is left out, if there is any." in page
+    for path in ("/", "/jobs", "/pools", "/hosts"):
+        assert "What you may not read is left out" in shown.client.get(f"/ui{path}", headers=READER).text, path
+        assert "What you may not read is left out" not in shown.client.get(f"/ui{path}").text, path
     for word in ("zoe", "/secret", "hush", "t-old", "bob"):
         assert word not in page, word
 
