@@ -50,6 +50,7 @@ class Provider:
         self.polls: list[float] = []
         self._challenges: list[str] = []
         self._storage: Any = None
+        self._key: joserfc.jwk.RSAKey | None = None
         app.before_request(self._before)
         app.after_request(self._after)
         app.post("/device")(self._begin_device)
@@ -68,11 +69,13 @@ class Provider:
 
     def rotate(self) -> None:
         """Signs with another key from now on, and publishes that alone."""
-        self._storage.jwk = authlib.jose.RSAKey.generate_key(is_private=True)
+        self._storage.jwk, self._key = authlib.jose.RSAKey.generate_key(is_private=True), None
 
     def token(self, subject: str = "ann", audience: str = "paceline", kid: str = "", **claims: Any) -> str:
         """A token that its present key has signed; `kid`: with the name of another."""
-        key = joserfc.jwk.RSAKey.import_key(self._storage.jwk.as_dict(is_private=True, add_kid=True))
+        if self._key is None:
+            self._key = joserfc.jwk.RSAKey.import_key(self._storage.jwk.as_dict(is_private=True, add_kid=True))
+        key = self._key
         now = int(time.time())
         groups = self._storage.get_user(subject).claims.get("groups", [])
         body = {

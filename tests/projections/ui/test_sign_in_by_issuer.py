@@ -9,6 +9,8 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from events.records.entitlement import PoolAnswered
+from events.records.pools import CellConfigured, RoleBound
 from projections.access.issuer import Issuer
 from projections.access.sign_in import FLOW_S, SignIn
 from projections.ui.app import add_ui
@@ -145,3 +147,29 @@ def test_the_api_takes_tokens_of_the_issuer_and_says_where_to_get_them(pages: Pa
     token = {"Authorization": f"Bearer {pages.issuer.token()}"}
     assert client.get("/v1/jobs", headers=token).status_code == 200
     assert client.get("/v1/jobs", headers={"Authorization": token["Authorization"][:-3]}).status_code == 401
+
+
+def test_a_role_of_a_group_lets_its_members_write_and_read_and_nobody_else(pages: Pages) -> None:
+    api = pages.api
+    for path in ("/maps", "/ads"):
+        api.pool(path)
+    for fact in (
+        RoleBound(command_id="1", binding_id="maps", group="maps", role="submitter", pool="/maps"),
+        CellConfigured(command_id="2", access="roles"),
+    ):
+        at = api.cell.fact(fact)
+        api.cell.decide("entitlement", PoolAnswered(path="/", pools_offset=at, command_id=fact.command_id, code="DONE"))
+    api.fold()
+    client = pages.another()
+
+    def status(subject: str, pool: str) -> int:
+        job = {"job_id": f"{subject}-{pool}", "pool": f"/{pool}", "command": ["true"], "resources": {"cpu": "1m"}}
+        token = {"Authorization": f"Bearer {pages.issuer.token(subject)}"}
+        return client.post("/v1/jobs", json=job, headers=token).status_code
+
+    assert (status("ann", "maps"), status("bob", "maps"), status("ann", "ads")) == (202, 422, 422)
+    assert client.get("/v1/jobs").status_code == 401
+    assert client.get("/v1/sign-in").json()["client_id"] == "paceline"
+    pages.browser.get(pages.allow(pages.begin()))
+    page = pages.browser.get("/ui/pools").text
+    assert ("/maps" in page, "/ads" in page) == (True, False)
