@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from events.log.port import Log
+from paceline.simulate.checker.access import Access
 from paceline.simulate.checker.avoided import Avoided
 from paceline.simulate.checker.beside import Beside
 from paceline.simulate.checker.bound import Bound
@@ -64,6 +65,7 @@ class Checker:
         self._runs = Runs()
         self._hosts = Hosts()
         self._pools = Pools(self.history, log.cell)
+        self._access = Access(self.history)
         self._orders = Orders(self._pools)
         self._reasons = Reasons(self._pools)
         self._plans = Plans(self._hosts, self._pools)
@@ -83,6 +85,7 @@ class Checker:
             "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound, Leaving()),
             "entitlement": (
                 self._pools,
+                self._access,
                 AdmittedStrategies(self._pools),
                 self._orders,
                 self._reasons,
@@ -160,6 +163,7 @@ class Checker:
         self._runs.settled()
         self._orders.settled()
         self._preemptions.settled()
+        self._access.settled()
 
     def _look_at(self, round_: Round) -> None:
         for fold in self._folds.get(round_.machine, ()):

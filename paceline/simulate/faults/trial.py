@@ -9,7 +9,8 @@ for each job. Then, on every fourth seed, all machines decide their history agai
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -30,7 +31,7 @@ from paceline.simulate.faults.views_under_trial import Views
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.world.cell import START_MS, USER, SimulatedComponent
-from paceline.simulate.world.scripted_actions import actions
+from paceline.simulate.world.scripted_actions import Action, actions
 from processors.cell_machines import machines
 from processors.runtime.replay import replay
 
@@ -91,7 +92,7 @@ class Trial:
         self._silent_until: dict[str, int] = {}
         self._back_at = 0
         self._lost_hosts: set[str] = set()
-        self._actions = actions(scenario, self)
+        self._actions: Iterator[Action] = actions(scenario, self)
         self._action = next(self._actions, None)
         self._disk = TemporaryDirectory(prefix="paceline-trial-", dir=MEMORY)
         self._gateway_clock = Clock(self.clock, START_MS)
@@ -131,6 +132,10 @@ class Trial:
         return TrialResult(
             self.checker.events, self.checker.rounds, self.checker.history.ignored, faults.count(), faults.unmet()
         )
+
+    def add(self, more: Iterable[Action]) -> None:
+        """Has more happen, by time, after what happens then anyway."""
+        self._actions = merge(self._actions, more, key=lambda action: action.at_ms)
 
     # What users and hosts need of a cell
 
