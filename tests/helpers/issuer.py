@@ -4,6 +4,7 @@ It lacks what issuers have, and what is added here: it takes public clients and 
 flow (RFC 8628), and a refresh brings an ID token.
 """
 
+import re
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -93,6 +94,8 @@ class Provider:
         request = flask.request
         if self.away:
             return "away", 503
+        if request.path == "/favicon.ico":
+            return "", 204
         if request.path == "/jwks":
             self.fetches += 1
         if request.path == "/oauth2/authorize" and request.method == "POST":
@@ -110,6 +113,8 @@ class Provider:
 
     def _after(self, response: Any) -> Any:
         path, body = flask.request.path, response.get_json(silent=True)
+        if response.mimetype == "text/html":  # its style comes from another site
+            response.set_data(re.sub(rb"<link[^>]*>", b"", response.get_data()))
         if response.status_code != 200:
             return response
         if path == "/.well-known/openid-configuration":

@@ -8,7 +8,10 @@ import pytest
 
 from tests.paceline.fake import job
 
-NEVER = ("pydantic", "pydantic_settings", "httpx2", "httpcore2", "rich", "numpy", "fastavro", "asyncio")
+NEVER = (
+    *("pydantic", "pydantic_settings", "httpx2", "httpcore2", "rich", "numpy", "fastavro", "asyncio"),
+    *("authlib", "joserfc", "cryptography"),
+)
 PROGRAM = """
 import os, sys
 from paceline.cli.main import run
