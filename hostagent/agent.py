@@ -318,7 +318,7 @@ class Agent:
         while True:
             try:
                 await self._session()
-            except (httpx2.HTTPError, SessionLost, msgspec.DecodeError) as error:
+            except (httpx2.HTTPError, ssl.SSLError, SessionLost, msgspec.DecodeError) as error:
                 why = why_tls(error) or str(error) or type(error).__name__
                 self._note(f"no contact to the cell: {self._gateway()}: {why}")
             except OSError as error:  # its folder: a full disk, mostly

@@ -33,7 +33,7 @@ def join(
         for url in cycle(urls):
             try:
                 response = client.post(f"{url.rstrip('/')}/v1/agents/{host_id}/certificates", content=request.pem)
-            except httpx2.HTTPError as error:
+            except (httpx2.HTTPError, OSError) as error:
                 why = _why(error)
             else:
                 if response.status_code == httpx2.codes.CREATED:

@@ -27,6 +27,7 @@ from events.bounds import SPEC_BYTES_MAX
 from hostagent.listen_address import BACKLOG
 from hostagent.open_files import raised
 from hostagent.tls import ServerContext, last_sixth
+from paceline.client.tls import CERTIFICATE
 
 HEAD_S = 10.0
 """From the first byte of a request, or from the connection on, to the end of its head."""
@@ -50,8 +51,6 @@ STREAMED = re.compile(r"/v1/(agents/[^/]+/execs/[^/]+/(up|down)|(execs|jobs/[^/]
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """The bound of unread bytes of all connections together."""
 CONNECTIONS_MAX = 32_768
-CERTIFICATE = "paceline.certificate"
-"""The certificate of the peer in the scope of a request, in DER; missing where it showed none."""
 log = logging.getLogger("paceline.tls")
 
 OPEN = Gauge("paceline_http_connections", "Connections that are open.")

@@ -16,8 +16,8 @@ from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import Certify
 from hostagent.gateway.host_ca import HostCa, HostName, WrongRequest, read_certificate
 from hostagent.gateway.http_answers import Denied, answered, body_of, check_serving, check_token, guarded
-from hostagent.server import CERTIFICATE
 from paceline.client.bearer import shown
+from paceline.client.tls import CERTIFICATE
 
 REQUEST_BYTES_MAX = 64 * 1024
 _read = lru_cache(10_000)(read_certificate)

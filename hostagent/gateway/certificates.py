@@ -1,7 +1,8 @@
 """The invitations and certificates of hosts, folded from the log: which may be used, and why others may not.
 
 A certificate of the cell's CA counts as long as it stands here: what the log doesn't say was never given. One that
-renews another stands or falls with the invitation that began it. `host remove` ends all of what began before it.
+renews another stands or falls with the invitation that began it. `host remove` ends all of what began before it
+(decision 102).
 """
 
 from collections.abc import Callable, Iterator, Mapping

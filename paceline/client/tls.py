@@ -7,6 +7,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
+CERTIFICATE = "paceline.certificate"
+"""The certificate of the peer in the scope of a request, in DER; missing where it showed none."""
 LOOK_S = 1.0
 """So often new connections look whether a file has changed."""
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"

@@ -26,6 +26,7 @@ from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of
+from projections.access.client_certificates import CertificateProver
 from projections.api.app import create_app
 from projections.api.cell_router import create_cells_app
 from projections.ui.app import add_ui
@@ -70,6 +71,8 @@ class Api:
         app = create_cells_app(self._apps, self._moments)
         contexts = {cell: each.state.context for cell, each in self._apps.items()}
         add_ui(app, contexts, self._start.token, self._sign_in)
+        if self._settings.tls.client_ca is not None:
+            app.state.guards.authentication.provers.append(CertificateProver())
         self.app.app = app
         self._start.say(None, f"serves cells {', '.join(map(str, self._cells))}")
         stop.wait()

@@ -246,6 +246,7 @@ class Up:
         from hostagent.gateway.secrets.local import LocalSecrets
         from hostagent.gateway.secrets.routes import agent_routes
         from hostagent.gateway.usage_requests import in_time
+        from projections.access.client_certificates import CertificateProver
         from projections.api.app import create_app
         from projections.ui.app import add_ui
 
@@ -282,6 +283,8 @@ class Up:
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token, self._sign_in)
+        if self._settings.tls.client_ca is not None:
+            app.state.guards.authentication.provers.append(CertificateProver(self._host_ca.pem))
         return app
 
     def listen(self) -> str:

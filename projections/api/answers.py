@@ -24,7 +24,7 @@ from paceline.client.cell_models import (
     SecretVersion,
 )
 from paceline.client.explanation_models import Explanation
-from paceline.client.host_models import Host
+from paceline.client.host_models import Host, HostInvitation
 from paceline.client.json_type import Json
 from paceline.client.maintenance_models import (
     DrainEffects,
@@ -144,6 +144,7 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         for path in ("hosts/{host_id}/", "host-")
         for noun in ("cordons", "uncordons", "resumptions")
     },
+    "POST /v1/host-invitations": {"201": (HostInvitation,)},
     "POST /v1/maintenances": {"200": (HostsAnswer, DrainEffects), "201": (HostsAnswer,), "202": (Answer,)},
     "PUT /v1/maintenance-windows/{window_id}": {"200": (HostsAnswer,), "202": (Answer,)},
     "POST /v1/job-batches": {"200": (JobBatch,)},

@@ -47,6 +47,7 @@ class Pki:
         name: str,
         groups: tuple[str, ...] = (),
         uris: tuple[str, ...] = (),
+        dns: tuple[str, ...] = (),
         begins: timedelta = timedelta(minutes=-5),
         ends: timedelta = timedelta(days=1),
         file: str = "",
@@ -58,6 +59,7 @@ class Pki:
             [x509.DNSName("localhost")]
             if uris
             else [
+                *map(x509.DNSName, dns),
                 x509.DNSName("localhost"),
                 x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
             ]

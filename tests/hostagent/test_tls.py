@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from hostagent import server as module
 from hostagent.listen_address import bound
-from hostagent.server import CERTIFICATE, Server
+from hostagent.server import Server
 from hostagent.tls import ServerTls
 from paceline.client import tls
 from paceline.client.plain_http import PlainHttp
 from paceline.client.proof import Unproven
-from paceline.client.tls import TlsFault, client_context, why_tls
+from paceline.client.tls import CERTIFICATE, TlsFault, client_context, why_tls
 from tests.helpers.pki import Files, Pki
 from tests.helpers.waiting import until
 

@@ -1,15 +1,20 @@
 """Hosts with certificates of the cell: they join once, speak for themselves alone, and are put out by their removal."""
 
+import shutil
+import ssl
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from paceline.client.client import Client
-from paceline.client.errors import Unavailable
+from paceline.client.errors import PacelineError, Unavailable
 from tests.helpers.forked import PACELINE
 from tests.helpers.pki import Pki
 from tests.helpers.real_cell import CellProcess
@@ -72,7 +77,7 @@ class Site:
         return self.folder / f"{name}.log"
 
     def says(self, name: str, *texts: str) -> None:
-        until(lambda: all(text in self.log(name).read_text() for text in texts), 40)
+        until(lambda: all(text in self.log(name).read_text() for text in texts))
 
     def is_up(self, host_id: str) -> bool:
         with suppress(Unavailable):  # the views of a busy machine may be late
@@ -95,10 +100,32 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
+def asked(site: Site, pem: Path, method: str, path: str, body: object = None) -> tuple[int, str]:
+    """The status and code of the answer to who shows a certificate, and has no token."""
+    context = ssl.create_default_context(cafile=str(site.pki.file))
+    context.load_cert_chain(pem)
+    with httpx2.Client(verify=context, trust_env=False) as client:
+        answer = client.request(method, f"{site.client.server}{path}", json=body)
+        return answer.status_code, str(answer.json().get("code", answer.json().get("title")))
+
+
+def removed(site: Site, host_id: str, agent: subprocess.Popen[bytes]) -> None:
+    """A host is removed, once its agent has ended and it is silent."""
+    agent.terminate()
+    agent.wait(20)
+
+    def is_gone() -> bool:
+        with suppress(PacelineError):
+            return site.client.remove_host(host_id, wait=10)["code"] == "DONE"
+        return False
+
+    until(is_gone)
+
+
 def test_a_host_joins_once_and_runs_jobs_by_its_certificate(site: Site) -> None:
     token = site.invited("h17")
     first = site.agent("one", "--join-file", token)
-    until(lambda: site.is_up("h17"), 40)
+    until(lambda: site.is_up("h17"))
     assert [stat.S_IMODE((site.folder / "one" / "host.pem").stat().st_mode)] == [0o600]
     assert token.read_text() not in "".join(file.read_text() for file in (site.folder / "one").glob("host.*"))
     site.client.define_pool("/p", {}, wait=20)
@@ -111,3 +138,104 @@ def test_a_host_joins_once_and_runs_jobs_by_its_certificate(site: Site) -> None:
     first.wait(20)
     site.agent("one", "--join-file", token)  # the same agent may begin again with the token that it has used
     site.says("one", "follows cell 0")
+
+
+def test_a_stolen_certificate_speaks_for_its_own_host_alone(site: Site) -> None:
+    site.agent("one", "--join-file", site.invited("h1"))
+    site.agent("two", "--join-file", site.invited("h2"))
+    until(lambda: site.is_up("h1") and site.is_up("h2"))
+    stolen = site.folder / "stolen.pem"
+    shutil.copy(site.folder / "one" / "host.pem", stolen)
+    routes = [
+        ("POST", "sessions"),
+        ("GET", "orders?session=1"),
+        ("POST", "reports"),
+        ("POST", "logs/0123"),
+        ("POST", "usage/0123"),
+        ("POST", "secrets"),
+        ("POST", "certificates"),
+        ("POST", "execs/0123/up"),
+        ("GET", "execs/0123/down"),
+    ]
+    for method, path in routes:
+        assert asked(site, stolen, method, f"/v1/agents/h2/{path}", {}) == (403, "CERTIFICATE_FOREIGN"), path
+    assert asked(site, stolen, "POST", "/v1/agents/h1/reports", {})[0] == 422  # its own host, and no report
+
+
+def test_a_removed_host_is_out_until_it_is_invited_again(site: Site) -> None:
+    first = site.agent("one", "--join-file", site.invited("h1"))
+    until(lambda: site.is_up("h1"))
+    unused = site.invited("h1")
+    removed(site, "h1", first)
+    site.agent("one")
+    site.says("one", "certificate of host h1 is revoked", "`paceline host invite h1` lets the host join again")
+    late = site.agent("late", "--join-file", unused)
+    assert late.wait(40) == 1
+    assert "JOIN_TOKEN_WRONG" in site.log("late").read_text()
+    site.agents[-2].terminate()
+    site.agents[-2].wait(20)
+    site.agent("one", "--join-file", site.invited("h1"))
+    until(lambda: site.is_up("h1"))
+
+
+def test_a_cell_that_takes_certificates_only_refuses_the_token_of_the_cell(site: Site) -> None:
+    token = site.cell.data / "token"
+    site.agent("old", "--token-file", token, "--host-id", "old")
+    until(lambda: site.is_up("old"))
+    site.agent("new", "--join-file", site.invited("new"))
+    own = site.pki.issue("yours", dns=("yours",))
+    site.agent("yours", "--tls-cert", own.cert, "--tls-key", own.key, "--host-id", "yours")
+    until(lambda: site.is_up("new") and site.is_up("yours"))
+    site.client.change_cell({"agents": "certificates"}, wait=20)
+    site.says("old", "this cell takes agents with a certificate of their host")
+    until(lambda: not site.is_up("old"))
+    site.cell.end()
+    before = (site.cell.data / "hosts-ca.pem").read_bytes()
+    site.cell.start()
+    assert (site.cell.data / "hosts-ca.pem").read_bytes() == before
+    site.client.close()
+    site.client = Client(data=site.cell.data)
+    until(lambda: site.is_up("new") and site.is_up("yours") and not site.is_up("old"))
+
+
+def test_join_tokens_that_do_not_hold_say_why(site: Site) -> None:
+    short = site.invited("h1", ttl_s=1)
+    garbled = site.folder / "garbled"
+    garbled.write_text("h1~nonsense")
+    foreign = site.folder / "no-token"
+    foreign.write_text("nonsense")
+    token = site.invited("h2").read_text()
+    answer = httpx2.post(
+        f"{site.client.server}/v1/agents/h1/certificates",
+        headers={"Authorization": f"Bearer {token}"},
+        verify=ssl.create_default_context(cafile=str(site.pki.file)),
+        trust_env=False,
+    )
+    assert (answer.status_code, answer.json()["code"]) == (403, "JOIN_TOKEN_FOREIGN")
+    time.sleep(1.1)  # the token holds for a second
+    for name, file, text in (
+        ("a", short, "JOIN_TOKEN_EXPIRED"),
+        ("b", garbled, "JOIN_TOKEN_WRONG"),
+        ("c", foreign, "This is no join token"),
+    ):
+        assert site.agent(name, "--join-file", file).wait(40) == 1
+        assert text in site.log(name).read_text()
+
+
+def test_certificates_that_have_expired_or_are_of_another_ca_are_refused_in_the_handshake(site: Site) -> None:
+    expired = site.pki.issue("h1", dns=("h1",), ends=timedelta(minutes=-1))
+    stranger = Pki(site.folder / "other", "another CA").issue("h1", dns=("h1",))
+    for name, files, text in (("a", expired, "has expired"), ("b", stranger, "doesn't trust the CA")):
+        site.agent(name, "--tls-cert", files.cert, "--tls-key", files.key, "--host-id", "h1")
+        site.says(name, text)
+
+
+def test_a_user_is_who_the_certificate_says_and_a_host_is_no_user(site: Site) -> None:
+    ann = site.pki.issue("ann")
+    both = site.folder / "ann.pem"
+    both.write_text(ann.cert.read_text() + ann.key.read_text())
+    pool = {"reservation": {}}
+    assert asked(site, both, "PUT", "/v1/pools/p", pool) == (403, "NOT_ALLOWED")
+    site.agent("one", "--join-file", site.invited("h1"))
+    until(lambda: site.is_up("h1"))
+    assert asked(site, site.folder / "one" / "host.pem", "PUT", "/v1/pools/p", pool) == (401, "TOKEN_NEEDED")

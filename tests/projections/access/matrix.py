@@ -48,6 +48,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "/v1/cell/settings"): {"preemption_delay": "1m"},
     ("POST", "/v1/host-cordons"): HOSTS,
     ("POST", "/v1/host-drains"): HOSTS,
+    ("POST", "/v1/host-invitations"): {"host_id": "new"},
     ("POST", "/v1/host-resumptions"): HOSTS,
     ("POST", "/v1/host-uncordons"): HOSTS,
     ("POST", "/v1/hosts/{host_id}/taints"): {"key": "slow"},
