@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from paceline.client.access import AccessRequests
 from paceline.client.api_requests import PAGE, PAGES_MAX, json_body, new_id
 from paceline.client.checked_values import path_of, pool_path
 from paceline.client.errors import NotFound
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from paceline.client.usage_models import HostUsage, UsageSums
 
 
-class Client(FollowRequests, EventRequests, MaintenanceRequests):
+class Client(FollowRequests, EventRequests, MaintenanceRequests, AccessRequests):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.

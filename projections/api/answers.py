@@ -7,6 +7,15 @@ from typing import Any
 
 import msgspec
 
+from paceline.client.access_models import (
+    AccessAnswer,
+    AccessCheck,
+    AccessDryRun,
+    BindingsPage,
+    LockdownList,
+    TokensPage,
+    WhoAmI,
+)
 from paceline.client.batch_models import JobBatch
 from paceline.client.cause_models import Causes
 from paceline.client.cell_models import (
@@ -74,6 +83,8 @@ ANSWERS: Mapping[str, Any] = {
     "/livez": dict[str, bool],
     "/problems/{code}": ProblemKind,
     "/readyz": Readiness,
+    "/v1/access-checks": AccessCheck,
+    "/v1/bindings": BindingsPage,
     "/v1/causes/{subject}": Causes,
     "/v1/cell": CellInfo,
     "/v1/cell/operations": CellOperations,
@@ -99,6 +110,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}/versions": VersionList,
     "/v1/jobs/{job_id}/versions/{version}": Version,
     "/v1/audit": AuditPage,
+    "/v1/lockdowns": LockdownList,
     "/v1/log": LogPage,
     "/v1/log/quarantine": QuarantinePage,
     "/v1/maintenance-windows": MaintenanceWindowList,
@@ -120,15 +132,29 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/sla-groups/{name}": SlaGroup,
     "/v1/slas": SlasPage,
     "/v1/throttled-tasks": TasksPage,
+    "/v1/tokens": TokensPage,
     "/v1/usage": UsageSums,
     "/v1/volumes": VolumesPage,
+    "/v1/whoami": WhoAmI,
 }
 """By path, of those that answer with JSON."""
 
 
 OTHERWISE_DEFINED: Mapping[str, str] = {"/v1/cell/settings": "CellSpec"}
 """Answers that have the form of a specification."""
+ACCESS_WRITES = (
+    "POST /v1/bindings",
+    "DELETE /v1/bindings/{binding_id}",
+    "POST /v1/tokens",
+    "DELETE /v1/tokens/{token_id}",
+    "PUT /v1/cell/lockdown",
+    "DELETE /v1/cell/lockdown",
+    "PUT /v1/pool-lockdowns/{path}",
+    "DELETE /v1/pool-lockdowns/{path}",
+)
+_ACCESS = {"200": (AccessAnswer, AccessDryRun), "202": (AccessAnswer,)}
 WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    **dict.fromkeys(ACCESS_WRITES, _ACCESS),
     "POST /v1/jobs": {"200": (Job, JobCheck), "201": (Job,), "202": (SubmittedJob,)},
     "POST /v1/jobs/{job_id}/updates": {"200": (JobAnswer, UpdateCheck), "201": (JobAnswer,), "202": (Answer,)},
     "POST /v1/jobs/{job_id}/restarts": {"200": (JobAnswer,), "201": (JobAnswer,), "202": (Answer,)},

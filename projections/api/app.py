@@ -14,6 +14,7 @@ from paceline.client.proof import Proving
 from projections.access.authentication import Authentication
 from projections.access.grants import Grants
 from projections.api import (
+    access,
     audit,
     causes,
     drains,
@@ -161,6 +162,7 @@ def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None
         causes,
         log_pages,
         audit,
+        access,
         system,
     ):
         app.include_router(part.routes(context), dependencies=[Depends(own_cell)], responses=PROBLEMS)

@@ -132,7 +132,11 @@ class Router:
                 return self._first if cell is None else cell
             case ["v1", "hosts", host_id, *_]:
                 return await self._cell_with(lambda connection: _host(connection, host_id))
-            case ["v1", "pools" | "pool-histories" | "queues" | "entitlements" | "pool-series", *parts]:
+            case [
+                "v1",
+                "pools" | "pool-lockdowns" | "pool-histories" | "queues" | "entitlements" | "pool-series",
+                *parts,
+            ]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case (
@@ -140,7 +144,8 @@ class Router:
                 | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions" | "host-invitations"]
                 | ["v1", "maintenances" | "maintenance-windows" | "slas" | "sla-groups", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]
-                | ["v1", "cell", "settings" | "operations"]
+                | ["v1", "cell", "settings" | "operations" | "lockdown"]
+                | ["v1", "lockdowns"]
             ) if len(self._contexts) > 1:
                 listed = ", ".join(map(str, self._contexts))
                 wish = "say which cell: --cell N of a command, ?cell=N of a request"
