@@ -4,17 +4,20 @@ import shutil
 import ssl
 import stat
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import httpx2
 import pytest
 
 from paceline.client.client import Client
 from paceline.client.errors import PacelineError, Unavailable
+from tests.helpers import real_cell
 from tests.helpers.forked import PACELINE
 from tests.helpers.pki import Pki
 from tests.helpers.real_cell import CellProcess
@@ -239,3 +242,32 @@ def test_a_user_is_who_the_certificate_says_and_a_host_is_no_user(site: Site) ->
     site.agent("one", "--join-file", site.invited("h1"))
     until(lambda: site.is_up("h1"))
     assert asked(site, site.folder / "one" / "host.pem", "PUT", "/v1/pools/p", pool) == (401, "TOKEN_NEEDED")
+
+
+SHORT = """
+import sys
+from hostagent.gateway.host_ca import HostCa
+HostCa.__init__.__defaults__ = (154.5,)  # begins 5 minutes ago, so two thirds are over in 3 s
+from paceline.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_certificates_are_renewed_under_load_without_a_lost_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launched(words: list[str], out: BinaryIO, environment: Mapping[str, str], session: bool) -> Any:
+        return subprocess.Popen([sys.executable, "-c", SHORT, *words], stdout=out, stderr=out, env=environment)
+
+    monkeypatch.setattr(real_cell, "launched", launched)
+    with site_in(tmp_path) as site:
+        site.agent("one", "--join-file", site.invited("h1"))
+        until(lambda: site.is_up("h1"))
+        site.client.define_pool("/p", {}, wait=20)
+        job = {"pool": "/p", "instances": 4, "command": ["true"], "resources": {"cpu": "1m"}}
+        number = 0
+        while site.log("one").read_text().count("has renewed") < 3:
+            number += 1
+            site.client.submit_job({"job_id": f"j{number}", **job}, wait=20)
+            assert site.client.wait(f"j{number}", timeout=40)["state"] == "SUCCEEDED"
+        assert site.log("one").read_text().count("follows cell") == 1
