@@ -2,6 +2,7 @@
 
 from projections.ui.pages import (
     access,
+    access_changes,
     find,
     help,
     host,
@@ -39,6 +40,7 @@ PAGES: tuple[Page, ...] = (
     *log.PAGES,
     *operations.PAGES,
     *access.PAGES,
+    *access_changes.PAGES,
 )
 DATA: tuple[Data, ...] = (
     *jobs.DATA,
@@ -50,4 +52,5 @@ ACTIONS: tuple[Action, ...] = (
     *submit.ACTIONS,
     *host.ACTIONS,
     *rounds.ACTIONS,
+    *access_changes.ACTIONS,
 )

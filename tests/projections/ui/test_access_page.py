@@ -5,6 +5,7 @@ from html import unescape
 
 import pytest
 
+from events.codec import decode
 from events.records.entitlement import PoolAnswered
 from events.records.parts import Actor
 from events.records.pools import (
@@ -91,9 +92,6 @@ def test_a_limited_reader_sees_roles_of_its_pools_alone_and_no_tokens(shown):
     assert set(Rows(page).of("binding:")) == {"ci", "all"}
     assert Rows(page).of("token:") == {}
     assert "What you may not read is left out, if there is any." in page
-    for path in ("/", "/jobs", "/pools", "/hosts"):
-        assert "What you may not read is left out" in shown.client.get(f"/ui{path}", headers=READER).text, path
-        assert "What you may not read is left out" not in shown.client.get(f"/ui{path}").text, path
     for word in ("zoe", "/secret", "hush", "t-old", "bob"):
         assert word not in page, word
 
@@ -121,3 +119,37 @@ def test_a_lockdown_stands_on_every_page_with_who_and_why_until_it_is_lifted(sho
         done(shown, LockdownSet(command_id=pool, pool=pool, locked=False))
     shown.fold()
     assert "locked down</b>" not in shown.page("/jobs")
+
+
+def test_a_role_is_bound_from_the_page_and_what_is_wrong_is_said_beside_what_was_typed(shown):
+    csrf = shown.sign_in()
+    form = {"csrf": csrf, "of_cell": "0", "subject": "eve", "role": "viewer", "pool": "/map", "reason": "new"}
+    wrong = shown.browser.post("/ui/access/bind", data=form)
+    assert wrong.status_code == 422
+    assert "there is no pool /map" in unescape(wrong.text)
+    assert 'value="eve"' in wrong.text
+    assert "a reason is needed" in shown.browser.post("/ui/access/bind", data=form | {"reason": " "}).text
+    done = shown.browser.post("/ui/access/bind", data=form | {"pool": "/maps"})
+    assert (done.status_code, done.headers["location"]) == (303, "/ui/access?cell=0")
+    fact = decode(list(shown.cell.log.scan("paceline.pools", 0))[-1].value)
+    assert (fact.subject, fact.role, fact.pool, fact.reason) == ("eve", "viewer", "/maps", "new")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "expected"),
+    [
+        ("unbind", "spy", {"binding_id": "spy"}),
+        ("revoke", "t-ci", {"token_id": "t-ci"}),
+        ("lock", "/maps", {"pool": "/maps", "locked": True}),
+        ("unlock", "/", {"pool": "/", "locked": False}),
+    ],
+)
+def test_what_was_given_is_taken_back_from_the_page_with_a_reason(shown, change, name, expected):
+    csrf = shown.sign_in()
+    assert f'action="/ui/access/{change}"' in shown.page(f"/access/{change}?name={name}")
+    form = {"csrf": csrf, "of_cell": "0", "name": name, "reason": "moved"}
+    assert shown.browser.post(f"/ui/access/{change}", data=form).status_code == 303
+    fact = decode(list(shown.cell.log.scan("paceline.pools", 0))[-1].value)
+    assert fact.reason == "moved"
+    assert {field: getattr(fact, field) for field in expected} == expected
+    assert shown.client.post(f"/ui/access/{change}", data=form).status_code == 401
