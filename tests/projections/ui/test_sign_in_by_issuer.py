@@ -25,11 +25,13 @@ BACK = f"http://{LISTEN}/ui/sign-in/back"
 class Pages:
     """A browser that follows no redirects, over the pages of a cell with an issuer."""
 
-    def __init__(self, folder: Path, issuer: Provider) -> None:
+    def __init__(self, folder: Path, issuer: Provider, secret: str = "") -> None:
         self.issuer = issuer
         self.api = Api(folder)
         self.now_s = time.time
-        sign_in = SignIn(Issuer(issuer.url, "", client_id="paceline"), TOKEN, now=lambda: self.now_s())
+        sign_in = SignIn(
+            Issuer(issuer.url, "", client_id="paceline", client_secret=secret), TOKEN, now=lambda: self.now_s()
+        )
         add_ui(self.api.app, {0: self.api.app.state.context}, TOKEN, sign_in)
         self.browser = self.another()
 
@@ -173,3 +175,12 @@ def test_a_role_of_a_group_lets_its_members_write_and_read_and_nobody_else(pages
     pages.browser.get(pages.allow(pages.begin()))
     page = pages.browser.get("/ui/pools").text
     assert ("/maps" in page, "/ads" in page) == (True, False)
+
+
+def test_pages_sign_in_by_a_confidential_client_and_commands_are_not_told_of_it(tmp_path: Path) -> None:
+    with provider() as issuer:
+        pages = Pages(tmp_path, issuer, "a secret: of the client")
+        assert pages.browser.get(pages.allow(pages.begin())).status_code == 200
+        told = pages.browser.get("/v1/sign-in")
+        assert (told.json()["client_id"], "a secret" in told.text) == ("", False)
+        pages.api.close()
