@@ -30,6 +30,8 @@ SECTIONS = {
         "cell": "Check cell health.",
         "log": "Follow, verify, bisect and archive the log.",
         "snapshot": "Back up and restore state stores.",
+        "access": "Bind roles; ask who may what.",
+        "token": "Make, list and revoke tokens.",
         "audit": "Verify that who wrote a fact was allowed to.",
         "admin": "Maintenance commands.",
         "debug": "Collect what a maintainer needs to find a bug.",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paceline.cli.commands import lockdown
 from paceline.cli.commands.common import (
     DECIDED_S,
     FILES,
@@ -250,6 +251,9 @@ def get(client: "Client", path: str, form: str) -> None:
         return
     body = client.pool(path)
     show(form, body, [body["path"]], lambda: print_pool(body))
+
+
+pool.add_command(lockdown.of_pool, "lockdown")
 
 
 @pool.command(epilog=examples("paceline pool tree", "paceline pool tree --resource memory"))
