@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.bounds import INT_MAX
 from events.csv_cells import harmless
 from paceline.cli.commands.common import (
     Since,
@@ -50,7 +51,9 @@ FIELDS = ("at", "actor", "how", "credential", "address", "event", "text", "pools
 @click.option("--host", default="", metavar="HOST", help="Facts about this host.")
 @click.option("--since", type=Since(), metavar="TIME|AGO", help="From this time on.")
 @click.option("--until", type=Since(), metavar="TIME|AGO", help="Before this time.")
-@click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, metavar="N", help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(1, INT_MAX), default=SHOWN, show_default=True, metavar="N", help="At most so many."
+)
 @click.option(
     "--verify", "verifies", is_flag=True, help="Read the log, and check each fact by the binding that it names."
 )
