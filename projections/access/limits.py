@@ -17,6 +17,7 @@ from projections.access.identity import present
 
 OTHER_POOL = "another pool"
 OTHER_JOB = "a job of another pool"
+OTHER_HOST = "another host"
 KEPT_MAX = 32
 """The limits for which caches are kept."""
 
@@ -66,6 +67,7 @@ class ByLimits(Generic[T]):
 
 
 _IS_KNOWN = text("SELECT 1 FROM jobs WHERE job_id = :job_id")
+_HAS_HOST = text("SELECT 1 FROM hosts WHERE host_id = :host_id")
 _POOL_OF = text("SELECT pool FROM jobs WHERE job_id = :job_id")
 
 
@@ -91,6 +93,14 @@ class Names:
     def job(self, job_id: str) -> str:
         """A job as it is named."""
         return job_id if not job_id or self.has_job(job_id) else OTHER_JOB
+
+    def has_host(self, host_id: str) -> bool:
+        """Whether a host may be seen."""
+        return self._connection.execute(_HAS_HOST, {"host_id": host_id}).first() is not None
+
+    def host(self, host_id: str) -> str:
+        """A host as it is named."""
+        return host_id if self.has_host(host_id) else OTHER_HOST
 
     def pool(self, path: str) -> str:
         """A pool as it is named; the root is known to all, and so is that of a job to its runs."""

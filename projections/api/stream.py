@@ -99,7 +99,7 @@ async def events_filter(
     job: Names = None,
     host: Names = None,
     pool: Annotated[
-        list[str] | None, Query(max_length=NAMES_MAX, description="Pools, those below them, and the jobs of all these.")
+        list[str] | None, Query(max_length=NAMES_MAX, description="Pools (or /POOL/*), those below, and their jobs.")
     ] = None,
     state: States = "",
     owner: Annotated[list[str] | None, Query(max_length=OWNERS_MAX, description="One of these owners.")] = None,
@@ -118,7 +118,7 @@ async def events_filter(
         frozenset(kinds),
         frozenset(job or ()),
         frozenset(host or ()),
-        [f"/{each.strip('/')}" for each in pool or ()],
+        [f"/{each.removesuffix('/*').strip('/')}" for each in pool or ()],
         frozenset(job_states(state)),
         owner or (),
         [pair_of("label", each) for each in label or ()],

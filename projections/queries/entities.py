@@ -24,6 +24,7 @@ from projections.queries import explain, situations, versions
 from projections.queries.departures import departure
 from projections.queries.host_conditions import conditions_json
 from projections.queries.job_entries import ByActors, entry_json, newest_first, oldest_first
+from projections.queries.own_records import own_records
 from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
@@ -160,10 +161,11 @@ def history_page(
     entries = ByActors((newest_first if newest else oldest_first)(connection, job_id, after), actors)
     details = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
     page = first_of(details, size, lambda each: len(to_json(each[1])))
-    units = kinds_of(connection).units
+    units, own = kinds_of(connection).units, own_records(connection)
     items: list[HistoryEntry] = []
     for entry, detail in page.rows:
-        actor, fields = _actor(detail), _in_units(detail, units)
+        told = own.told(detail) if own else detail
+        actor, fields = _actor(told), _in_units(told, units)
         if led := departure(connection, job_id, entry, fields):
             fields["led"] = led
         items.append(entry_json(entry, actor, text_of(line_of(entry.event, fields)), fields))

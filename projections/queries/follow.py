@@ -17,10 +17,13 @@ from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.topics import ALL, BY_NAME, RANK
 from paceline.client.json_type import Json
+from projections.access.limits import limits
 from projections.queries import event_filter
 from projections.queries.event_filter import EventFilter, Subjects
 from projections.queries.event_texts import texts_of
+from projections.queries.own_records import own_records
 from projections.queries.resources import kinds_of
+from projections.queries.story_parts import text_of
 from projections.record_json import at, brief
 from projections.views import tables
 from projections.views.reader import Views, folded
@@ -69,10 +72,12 @@ class Tail:
     def __init__(self, views: Views, log: Log, cursor: str = NOW, criteria: EventFilter | None = None) -> None:
         self._views = views
         self._log = log
+        if criteria is None and limits() is not None:
+            criteria = EventFilter()
         self._criteria = criteria
         self.is_idle = False
         """Whether the last batch had nothing to read, nor to give or to pass over."""
-        self._passed = dict.fromkeys(criteria.job_ids if criteria else ())
+        self._passed = dict.fromkeys(criteria.job_ids if criteria and limits() is None else ())
         self._part = ("", 0)
         if cursor == START:
             self.positions = {topic.name: log.bounds(topic.name)[0] for topic in ALL}
@@ -119,22 +124,31 @@ class Tail:
 
     def _filtered(self, criteria: EventFilter, read: list[_Read]) -> Iterator[StreamedEvent]:
         """Those that a filter lets through, each with what it is about."""
-        subjects = [event_filter.subjects(each.event, self._passed) for each in read]
         matching = set[str]()
         with self._views.read() as connection:
-            kinds = kinds_of(connection)
+            kinds, own = kinds_of(connection), own_records(connection)
+            if own is None:
+                subjects = [event_filter.subjects(each.event, self._passed) for each in read]
+            else:
+                seen = [(each, about) for each in read if (about := own.subjects(each.event, self._passed))]
+                read, subjects = [each for each, _ in seen], [about for _, about in seen]
             if criteria.of_jobs():
                 job_ids = dict.fromkeys(job_id for each in subjects for job_id in each.jobs)
                 matching, absent = event_filter.wanted_jobs(connection, criteria, job_ids)
                 matching |= absent & self._passed.keys()
-        for each, about in zip(read, subjects, strict=True):
-            passed = event_filter.passing(criteria, each.event, about, matching)
-            if passed is not None and each.record.at_ms >= criteria.since_ms:
-                self._remember(passed)
-                event = _streamed(each)
-                words = event.data["about"] = event_filter.about_json(each.event, passed)
-                event.data["text"], event.data["job_texts"] = texts_of(each.event, words["jobs"], kinds)
-                yield event
+            for each, about in zip(read, subjects, strict=True):
+                passed = event_filter.passing(criteria, each.event, about, matching)
+                if passed is not None and each.record.at_ms >= criteria.since_ms:
+                    self._remember(passed)
+                    event = _streamed(each)
+                    words = event.data["about"] = event_filter.about_json(each.event, passed)
+                    if own is not None:
+                        words["jobs"] = {job_id: own.told(detail) for job_id, detail in words["jobs"].items()}
+                    event.data["text"], event.data["job_texts"] = texts_of(each.event, words["jobs"], kinds)
+                    if own is not None:
+                        event.data["data"] = own.data(each.event, about)
+                        event.data["text"] = text_of(own.line(each.event, kinds, about))
+                    yield event
 
     def _remember(self, passed: Subjects) -> None:
         self._passed.update(dict.fromkeys(passed.jobs))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from events.codec import decode
 from events.codes import ENDED_JOBS
 from events.log.port import Log
 from events.records.base import Event
@@ -23,6 +24,7 @@ from projections.queries.cause_index import ViewIndex
 from projections.queries.causes import Causes, Link
 from projections.queries.job_entries import newest_first
 from projections.queries.log_places import Place, write_place
+from projections.queries.own_records import OwnRecords, own_records
 from projections.queries.resources import kinds_of
 from projections.queries.story_parts import Line, text_of
 from projections.record_json import at
@@ -38,6 +40,8 @@ RUNS_MAX = 20
 STARTS_MAX = 20
 """Decisions of one round that are followed."""
 LOOKED_AT_MAX = 1000
+OTHERS = "something of another pool"
+"""The words for a record of others, to limited readers."""
 ALIKE_MAX = 2
 """Rows alike that follow from one another in a tree; those further back are counted."""
 _WAITS = ("GangsHeld", "GangsUnplaced", "GangsReturned")
@@ -75,11 +79,15 @@ class Chain(NamedTuple):
 def chain(connection: Connection, log: Log, starts: Sequence[Start]) -> Chain:
     """What led to some records."""
     index = ViewIndex(connection, log)
-    causes, kinds = Causes(index, RUNS_MAX), kinds_of(connection)
+    causes, kinds, own = Causes(index, RUNS_MAX), kinds_of(connection), own_records(connection)
     waiting, known, records = list(starts), {each.place for each in starts}, []
     for start in waiting:
         links = causes.links(start.place, start.run)
-        records.append(_record(index, causes, start, links, kinds))
+        record = _record(index, causes, start, links, kinds)
+        if own is not None:
+            record = _limited(record, own, kinds)
+        links = record.links
+        records.append(record)
         for link in links:
             if link.cause not in known and len(known) < RECORDS_MAX:
                 known.add(link.cause)
@@ -101,6 +109,18 @@ def _record(index: ViewIndex, causes: Causes, start: Start, links: list[Link], k
     return Record(place, event, at_ms, run, line, links)
 
 
+def _limited(record: Record, own: OwnRecords, kinds: Kinds) -> Record:
+    """A record as a limited reader sees it: one of others has no words, and nothing is told of what led to it."""
+    if record.event is None:
+        return record
+    about = own.subjects(record.event)
+    if about is None:
+        return record._replace(event=None, run=None, line=(OTHERS,), links=[])
+    run = record.run if record.run and record.run[0] in about.jobs else None
+    links = [each if each.run and each.run[0] in about.jobs else each._replace(run=None) for each in record.links]
+    return record._replace(run=run, line=own.line(record.event, kinds, about, run[0] if run else ""), links=links)
+
+
 def starts_at(connection: Connection, log: Log, place: Place) -> list[Start]:
     """The fact or the decisions at a position; empty: there is nothing."""
     offset = place.number if place.topic else entities.round_offset(connection, place.machine, place.number)
@@ -110,10 +130,14 @@ def starts_at(connection: Connection, log: Log, place: Place) -> list[Start]:
     event = ViewIndex(connection, log).record(topic, offset)[1]
     if event is None or isinstance(event, RoundCommitted) != bool(place.machine):
         return []
+    own = own_records(connection)
     if not isinstance(event, RoundCommitted):
-        return [Start(Cause(topic=topic, offset=offset))]
+        return [Start(Cause(topic=topic, offset=offset))] if own is None or own.subjects(event) else []
     indexes = range(len(event.decisions)) if place.decision is None else range(place.decision, place.decision + 1)
-    found = [index for index in indexes if index < len(event.decisions)][:STARTS_MAX]
+    found = [index for index in indexes if index < len(event.decisions)]
+    if own is not None:
+        found = [index for index in found if own.subjects(decode(event.decisions[index]))]
+    found = found[:STARTS_MAX]
     return [Start(Cause(machine=event.machine, round=event.round, index=index)) for index in found]
 
 

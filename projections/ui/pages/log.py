@@ -22,6 +22,7 @@ SENT_OUT = {topic.name for topic in FANOUT}
 def load(scene: Scene) -> PageValues:
     """Some records, those before `before` or from `position` on, where one of them is named."""
     cell = scene.first()
+    cell.context.permits.read("/v1/log")
     values = {name: scene.query.get(name, "").strip() for name in FILTERS}
     marked, ends = "", _ends(scene.query.get("before", ""))
     if (position := scene.query.get("position")) is not None:

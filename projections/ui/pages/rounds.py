@@ -33,6 +33,8 @@ PAGE = 50
 IN_LANES, LANES_BEFORE, LANES_AFTER_MS = 120, 24, 2000
 """Rounds drawn at most; so many before the one that is shown, and how long after it."""
 DECISIONS = 20
+ROUND = "/v1/rounds/{machine}/{number}"
+"""The route that shows the same."""
 INPUTS = 3
 """Records of an input that are told."""
 RECORD_CHARACTERS = 4000
@@ -42,6 +44,7 @@ REPLAY_WAIT_S = 3.0
 
 def load_list(scene: Scene) -> PageValues:
     """Rounds, the newest first; of one machine, where one is named."""
+    scene.first().context.permits.read(ROUND)
     connection = scene.first().connection
     machine = scene.query.get("machine", "")
     machines = (machine,) if machine in MACHINES else MACHINES
@@ -110,6 +113,7 @@ class Decision(NamedTuple):
 def load_round(scene: Scene) -> PageValues:
     """One round: what it took in, what it decided, and why."""
     cell = scene.first()
+    cell.context.permits.read(ROUND)
     machine, number = scene.path["machine"], scene.path["number"]
     round_ = _find(cell, machine, number)
     if round_ is None:

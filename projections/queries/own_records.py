@@ -1,0 +1,111 @@
+"""Records of the log as a limited reader is told them (decision 101): those about jobs and pools that may be seen, with
+nothing of others in them.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from events.records.base import Event
+from events.records.placement import GangsUnplaced, HostsReserved, MatchingHostsChanged
+from events.resources import Kinds
+from paceline.client.json_type import Json
+from projections.access.limits import Limits, Names, limits
+from projections.queries import story, story_cell, story_jobs
+from projections.queries.event_filter import EventFilter, Subjects, subjects, wanted_jobs
+from projections.queries.story_parts import Line, Part, by, job, joined
+from projections.record_json import brief
+from projections.views.job_history import detail_of, details
+
+_JOBS = ("for_job", "from_jobs", "victim_job_id", "job_ids")
+_POOLS = ("at", "for_pool", "from_pool", "from_pools", "givers", "pool", "pools")
+_OF_ANY_HOSTS = (GangsUnplaced, HostsReserved, MatchingHostsChanged)
+"""Records about a job that name hosts on which it doesn't run."""
+
+
+class OwnRecords:
+    """What one reader is told of records. `connection`: one of that reader."""
+
+    def __init__(self, connection: Connection, of: Limits) -> None:
+        self._connection = connection
+        self._limits = of
+        self.names = Names(connection, of)
+
+    def subjects(self, event: Event, known: Collection[str] = ()) -> Subjects | None:
+        """The things that may be seen that a record is about; None: neither a job nor a pool is. `known`: jobs that
+        could be seen before they were deleted.
+        """
+        about = subjects(event, known)
+        pool = getattr(event, "pool", "")
+        if pool and about.jobs and not self._has_pool(pool, about.jobs):
+            return None  # of a job that had the id before
+        own, absent = wanted_jobs(self._connection, EventFilter(), about.jobs)
+        own |= absent.intersection(known)
+        jobs = [each for each in about.jobs if each in own]
+        pools = [each for each in about.pools if self._limits.has_pool(each)]
+        if not jobs and not pools:
+            return None
+        return Subjects(jobs, pools, [each for each in about.hosts if self.names.has_host(each)])
+
+    def _has_pool(self, pool: str, job_ids: Iterable[str]) -> bool:
+        """Whether jobs in a pool may be seen."""
+        return self._limits.has_pool(pool) or self._limits.job_id in job_ids
+
+    def is_own(self, event: Event, own: Subjects) -> bool:
+        """Whether a record is about nothing else. `own`: what may be seen of it."""
+        about = subjects(event)
+        shown = all(map(self._is_shown, about.pools))
+        return shown and len(about.jobs) <= len(own.jobs) and not isinstance(event, _OF_ANY_HOSTS)
+
+    def _is_shown(self, pool: str) -> bool:
+        return self.names.pool(pool) == pool
+
+    def data(self, event: Event, own: Subjects) -> Json:
+        """A record as JSON; of one that is about others too nothing."""
+        return self.told(brief(event)) if self.is_own(event, own) else {}
+
+    def told(self, detail: Json) -> Json:
+        """What a job is told by a record, with the names that may be seen."""
+        named: Json = {}
+        for name, value in detail.items():
+            if name in _JOBS:
+                named[name] = _renamed(value, self.names.job)
+            elif name in _POOLS:
+                named[name] = _renamed(value, self._pool)
+            elif name == "nearest":
+                named[name] = [{**each, "host_id": self.names.host(each["host_id"])} for each in value]
+            else:
+                named[name] = value
+        return named
+
+    def _pool(self, text: str) -> str:
+        """A pool as it is named; other texts, such as times, stay."""
+        return self.names.pool(text) if text.startswith("/") else text
+
+    def line(self, event: Event, kinds: Kinds, own: Subjects, about: str = "") -> Line:
+        """The sentence about a record, and about those of its jobs that may be seen."""
+        name = type(event).__name__
+        if name in story_cell.SENTENCES and self.is_own(event, own):
+            return story.line_of(event, kinds, about)
+        told = sorted((each for each in details(event) if each[0] in own.jobs), key=lambda each: each[0] != about)
+        lines: list[list[Part]] = []
+        if name in story_jobs.SENTENCES:
+            lines = [[job(of), ": ", *story_jobs.line_of(name, self.told(detail_of(said)))] for of, said in told]
+        actor = getattr(event, "actor", None)
+        return (*joined(lines, "; "), *(by(actor) if actor else ())) if lines else (name,)
+
+
+def own_records(connection: Connection) -> OwnRecords | None:
+    """What who asks is told of records; None: all."""
+    of = limits()
+    return None if of is None else OwnRecords(connection, of)
+
+
+def _renamed(value: Any, name: Any) -> Any:
+    """Names, a list of them, or amounts by name, each name as it is shown and once."""
+    if isinstance(value, str):
+        return name(value)
+    if isinstance(value, dict):
+        return Names.counts(value, name)
+    return list(dict.fromkeys(map(name, value))) if isinstance(value, list | tuple) else value
