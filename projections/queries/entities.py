@@ -164,8 +164,8 @@ def history_page(
     units, own = kinds_of(connection).units, own_records(connection)
     items: list[HistoryEntry] = []
     for entry, detail in page.rows:
-        told = own.told(detail) if own else detail
-        actor, fields = _actor(told), _in_units(told, units)
+        words = own.told(detail) if own else detail
+        actor, fields = _actor(words), _in_units(words, units)
         if led := departure(connection, job_id, entry, fields):
             fields["led"] = led
         items.append(entry_json(entry, actor, text_of(line_of(entry.event, fields)), fields))

@@ -25,23 +25,23 @@ _OF_ANY_HOSTS = (GangsUnplaced, HostsReserved, MatchingHostsChanged)
 
 
 class OwnRecords:
-    """What one reader is told of records. `connection`: one of that reader."""
+    """Tells one reader of records. `connection`: one of that reader."""
 
     def __init__(self, connection: Connection, of: Limits) -> None:
         self._connection = connection
         self._limits = of
         self.names = Names(connection, of)
 
-    def subjects(self, event: Event, known: Collection[str] = ()) -> Subjects | None:
-        """The things that may be seen that a record is about; None: neither a job nor a pool is. `known`: jobs that
+    def subjects(self, event: Event, ids: Collection[str] = ()) -> Subjects | None:
+        """The things that may be seen that a record is about; None: neither a job nor a pool is. `ids`: jobs that
         could be seen before they were deleted.
         """
-        about = subjects(event, known)
+        about = subjects(event, ids)
         pool = getattr(event, "pool", "")
         if pool and about.jobs and not self._has_pool(pool, about.jobs):
             return None  # of a job that had the id before
         own, absent = wanted_jobs(self._connection, EventFilter(), about.jobs)
-        own |= absent.intersection(known)
+        own |= absent.intersection(ids)
         jobs = [each for each in about.jobs if each in own]
         pools = [each for each in about.pools if self._limits.has_pool(each)]
         if not jobs and not pools:
@@ -55,8 +55,8 @@ class OwnRecords:
     def is_own(self, event: Event, own: Subjects) -> bool:
         """Whether a record is about nothing else. `own`: what may be seen of it."""
         about = subjects(event)
-        shown = all(map(self._is_shown, about.pools))
-        return shown and len(about.jobs) <= len(own.jobs) and not isinstance(event, _OF_ANY_HOSTS)
+        has_all = all(map(self._is_shown, about.pools))
+        return has_all and len(about.jobs) <= len(own.jobs) and not isinstance(event, _OF_ANY_HOSTS)
 
     def _is_shown(self, pool: str) -> bool:
         return self.names.pool(pool) == pool
@@ -66,18 +66,18 @@ class OwnRecords:
         return self.told(brief(event)) if self.is_own(event, own) else {}
 
     def told(self, detail: Json) -> Json:
-        """What a job is told by a record, with the names that may be seen."""
-        named: Json = {}
+        """The words of a record for a job, with the names that may be seen."""
+        words: Json = {}
         for name, value in detail.items():
             if name in _JOBS:
-                named[name] = _renamed(value, self.names.job)
+                words[name] = _renamed(value, self.names.job)
             elif name in _POOLS:
-                named[name] = _renamed(value, self._pool)
+                words[name] = _renamed(value, self._pool)
             elif name == "nearest":
-                named[name] = [{**each, "host_id": self.names.host(each["host_id"])} for each in value]
+                words[name] = [{**each, "host_id": self.names.host(each["host_id"])} for each in value]
             else:
-                named[name] = value
-        return named
+                words[name] = value
+        return words
 
     def _pool(self, text: str) -> str:
         """A pool as it is named; other texts, such as times, stay."""
@@ -88,16 +88,16 @@ class OwnRecords:
         name = type(event).__name__
         if name in story_cell.SENTENCES and self.is_own(event, own):
             return story.line_of(event, kinds, about)
-        told = sorted((each for each in details(event) if each[0] in own.jobs), key=lambda each: each[0] != about)
+        parts = sorted((each for each in details(event) if each[0] in own.jobs), key=lambda each: each[0] != about)
         lines: list[list[Part]] = []
         if name in story_jobs.SENTENCES:
-            lines = [[job(of), ": ", *story_jobs.line_of(name, self.told(detail_of(said)))] for of, said in told]
+            lines = [[job(of), ": ", *story_jobs.line_of(name, self.told(detail_of(detail)))] for of, detail in parts]
         actor = getattr(event, "actor", None)
         return (*joined(lines, "; "), *(by(actor) if actor else ())) if lines else (name,)
 
 
 def own_records(connection: Connection) -> OwnRecords | None:
-    """What who asks is told of records; None: all."""
+    """Tells who asks of records; None: it may see all of them."""
     of = limits()
     return None if of is None else OwnRecords(connection, of)
 

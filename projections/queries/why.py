@@ -134,11 +134,9 @@ def starts_at(connection: Connection, log: Log, place: Place) -> list[Start]:
     if not isinstance(event, RoundCommitted):
         return [Start(Cause(topic=topic, offset=offset))] if own is None or own.subjects(event) else []
     indexes = range(len(event.decisions)) if place.decision is None else range(place.decision, place.decision + 1)
-    found = [index for index in indexes if index < len(event.decisions)]
-    if own is not None:
-        found = [index for index in found if own.subjects(decode(event.decisions[index]))]
-    found = found[:STARTS_MAX]
-    return [Start(Cause(machine=event.machine, round=event.round, index=index)) for index in found]
+    in_round = (index for index in indexes if index < len(event.decisions))
+    seen = (index for index in in_round if own is None or own.subjects(decode(event.decisions[index])))
+    return [Start(Cause(machine=event.machine, round=event.round, index=index)) for index in islice(seen, STARTS_MAX)]
 
 
 def starts_of(connection: Connection, row: JobRow) -> list[Start]:
