@@ -8,8 +8,13 @@ from events.roles import RUN, Verb
 from projections.access.grants import OPEN, Granted, Lockdown
 from projections.access.identity import Identity
 
-LOOKS = frozenset((Verb.READ, Verb.EXPORT, Verb.AUDIT))
-"""The verbs that change nothing: no lockdown refuses them."""
+UNLOCKED = frozenset(
+    (
+        *(Verb.READ, Verb.EXPORT, Verb.AUDIT),
+        *(Verb.HOSTS, Verb.SETTINGS, Verb.LOCKDOWN, Verb.SNAPSHOTS, Verb.ACCESS),
+    )
+)
+"""The verbs that no lockdown refuses: those that change nothing, and what operators do."""
 
 
 class Verdict(NamedTuple):
@@ -24,18 +29,16 @@ class Verdict(NamedTuple):
 
 def judge(granted: Granted, who: Identity, verb: Verb, pool: str, own: bool, now_ms: int) -> Verdict:
     """Whether somebody may do something in a pool, or in all of the cell (`/`); `own`: to what is theirs."""
-    if who.is_cell or (verb == Verb.READ and granted.access == OPEN):
-        return Verdict(True)
-    bindings = granted.bindings_of(who.subject, who.groups)
     binding = None
-    if who.run is None:
-        binding = allowing(bindings, verb, pool, own, now_ms)
-    if binding is None and not (who.run is not None and own and verb in RUN.own):
-        return Verdict(False)
-    locked = lockdown_over(granted.lockdowns, pool) if verb not in LOOKS else ""
-    if locked and allowing(bindings, Verb.LOCKDOWN, pool, False, now_ms) is None:
-        return Verdict(False, binding, locked)
-    return Verdict(True, binding)
+    if who.run is not None:
+        is_allowed = own and verb in RUN.own
+    elif who.is_cell or (verb == Verb.READ and granted.access == OPEN):
+        is_allowed = True
+    else:
+        binding = allowing(granted.bindings_of(who.subject, who.groups), verb, pool, own, now_ms)
+        is_allowed = binding is not None
+    locked = lockdown_over(granted.lockdowns, pool) if is_allowed and verb not in UNLOCKED else ""
+    return Verdict(is_allowed and not locked, binding, locked)
 
 
 def lockdown_over(lockdowns: Mapping[str, Lockdown], pool: str) -> str:

@@ -77,5 +77,3 @@ NEEDS: dict[type[Event], Need] = {
     ),
 }
 """The needs by kind of fact."""
-OPERATING = frozenset((Verb.HOSTS, Verb.SETTINGS, Verb.LOCKDOWN, Verb.SNAPSHOTS, Verb.ACCESS))
-"""The verbs that no lockdown refuses: what operators do."""

@@ -75,6 +75,7 @@ def _bindings(router: APIRouter, context: Context) -> None:
         await context.settle_pools()
         fact = await run_in_threadpool(_looked, context, body.to_fact)
         if dry_run:
+            await run_in_threadpool(context.permits.fact, fact)
             return _dry(f"{fact.subject or f'group {fact.group}'} would get role {fact.role} over {fact.pool}")
         return _told(await written(context, fact, wait) | {"binding_id": fact.binding_id})
 
@@ -88,9 +89,10 @@ def _bindings(router: APIRouter, context: Context) -> None:
                 raise not_found("binding", binding_id, meant(binding_id, ids))
 
         await run_in_threadpool(_looked, context, must_be)
-        if dry_run:
-            return _dry(f"binding {binding_id} would end")
         fact = RoleUnbound(command_id=uuid.uuid4().hex, binding_id=binding_id, reason=reason)
+        if dry_run:
+            await run_in_threadpool(context.permits.fact, fact)
+            return _dry(f"binding {binding_id} would end")
         return _told(await written(context, fact, wait) | {"binding_id": binding_id})
 
 
@@ -124,6 +126,7 @@ def _tokens(router: APIRouter, context: Context) -> None:
         await context.settle_pools()
         bound, fact, text = await run_in_threadpool(_looked, context, body.to_facts)
         if dry_run:
+            await run_in_threadpool(context.permits.fact, fact)
             role = f", with role {bound.role} over {bound.pool}" if bound is not None else ""
             return _dry(f"{fact.subject} would get a token{role}")
         if bound is not None:
@@ -142,9 +145,10 @@ def _tokens(router: APIRouter, context: Context) -> None:
                 raise not_found("token", token_id, meant(token_id, ids))
 
         await run_in_threadpool(_looked, context, must_be)
-        if dry_run:
-            return _dry(f"token {token_id} would be revoked")
         fact = TokenRevoked(command_id=uuid.uuid4().hex, token_id=token_id, reason=reason)
+        if dry_run:
+            await run_in_threadpool(context.permits.fact, fact)
+            return _dry(f"token {token_id} would be revoked")
         return _told(await written(context, fact, wait) | {"token_id": token_id})
 
 
@@ -168,10 +172,11 @@ def _lockdowns(router: APIRouter, context: Context) -> None:
                 must_be_here(context, pool_tree.pools_json(connection, pool)[0]["cell"], pool)
 
         await run_in_threadpool(_looked, context, must_be)
-        if dry_run:
-            return _dry(f"{pool} would be locked down" if locks else f"the lockdown of {pool} would end")
         command_id = command.command_id or uuid.uuid4().hex
         fact = LockdownSet(command_id=command_id, pool=pool, locked=locks, reason=command.reason)
+        if dry_run:
+            await run_in_threadpool(context.permits.fact, fact)
+            return _dry(f"{pool} would be locked down" if locks else f"the lockdown of {pool} would end")
         return _told(await written(context, fact, wait))
 
     @router.put("/cell/lockdown", status_code=202, responses=ANSWERED)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection
 
-from events.access import allowing, covers, readable
+from events.access import readable
 from events.answers import gone_job
 from events.codec import decode
 from events.codes import Code
@@ -18,13 +18,14 @@ from events.hashed_names import NameHashes
 from events.pool_paths import ROOT, parent_of
 from events.records.base import Event
 from events.records.jobs import ImagePrefetchRequested, JobSubmitted, JobUpdateRequested
-from events.roles import RUN, Verb, roles_with
-from projections.access.grants import OPEN, Granted, Grants, now_ms
+from events.roles import Verb, roles_with
+from projections.access.checks import judge
+from projections.access.grants import OPEN, Grants, now_ms
 from projections.access.identity import Identity, present
-from projections.access.needs import NEEDS, OPERATING, Over
+from projections.access.needs import NEEDS, Over
 from projections.api.problems import Problem
 from projections.queries import entities
-from projections.queries.access import is_own
+from projections.queries.access import is_own as is_own_job
 from projections.queries.versions import submission
 from projections.views.reader import Views
 from projections.views.rows import JobRow
@@ -88,7 +89,7 @@ class Permits:
         if need.over is Over.JOB:
             job_id = getattr(event, "job_id", key)
             if who.run is not None:
-                return self._of_run(who, event, job_id)
+                return self._of_run(event, job_id)
             if isinstance(event, ImagePrefetchRequested) and not self._is_there(job_id):
                 return self.pool(need.verb, ROOT)  # of a job that is still to be submitted
             return self.job(need.verb, job_id)
@@ -98,13 +99,14 @@ class Permits:
     def pool(self, verb: Verb, pool: str, own: bool = False) -> Permit:
         """The permit for a verb over a pool; `own`: on what is the actor's own there."""
         who, granted = present(), self._grants.now()
-        _must_be_open(granted, verb, pool)
+        verdict = judge(granted, who, verb, pool, own, now_ms())
+        if verdict.locked:
+            raise _locked_down(verdict.locked, granted.lockdowns[verdict.locked].reason)
+        if not verdict.is_allowed:
+            raise not_allowed(who, verb, pool)
         if who.is_cell:
             return FREE
-        binding = allowing(granted.bindings_of(who.subject, who.groups), verb, pool, own, now_ms())
-        if binding is None:
-            raise not_allowed(who, verb, pool)
-        return Permit(binding.offset, granted.read_to)
+        return Permit(verdict.binding.offset if verdict.binding else None, granted.read_to)
 
     def read(self, route: str) -> None:
         """Raises a problem where the present actor may not read what a route shows of all of the cell."""
@@ -126,25 +128,18 @@ class Permits:
         with self._views.read() as connection:
             job = _job(connection, job_id)
         who = present()
-        if who.run is not None and who.run[0] != job_id:
-            raise not_allowed(who, verb, job.pool)
-        if who.run is not None and verb in RUN.own:
-            return FREE
-        return self.pool(verb, job.pool, is_own(job, who.subject, self._names))
+        is_own = who.run[0] == job_id if who.run is not None else is_own_job(job, who.subject, self._names)
+        return self.pool(verb, job.pool, is_own)
 
     def _is_there(self, job_id: str) -> bool:
         with self._views.read() as connection:
             return entities.job_row(connection, job_id) is not None
 
-    def _of_run(self, who: Identity, event: Event, job_id: str) -> Permit:
+    def _of_run(self, event: Event, job_id: str) -> Permit:
         """The permit of the token of a run: to add instances to its own job."""
         with self._views.read() as connection:
-            job = _job(connection, job_id)
-            granted = self._grants.now()
-            _must_be_open(granted, Verb.GROW, job.pool)
-            if who.run is None or who.run[0] != job_id or not _grows(connection, event, job.offset):
-                raise not_allowed(who, Verb.CHANGE, job.pool)
-        return Permit(None, granted.read_to)
+            grows = _grows(connection, event, _job(connection, job_id).offset)
+        return self.job(Verb.GROW if grows else Verb.CHANGE, job_id)
 
 
 def _job(connection: Connection, job_id: str) -> JobRow:
@@ -166,15 +161,10 @@ def _grows(connection: Connection, event: Event, offset: int) -> bool:
     return msgspec.structs.replace(spec, **fields) == msgspec.structs.replace(before, **fields)
 
 
-def _must_be_open(granted: Granted, verb: Verb, pool: str) -> None:
-    """Raises a problem where a lockdown refuses a verb."""
-    if verb in OPERATING:
-        return
-    for path, lockdown in granted.lockdowns.items():
-        if covers(path, pool):
-            whose = "the cell" if path == ROOT else f"pool {path}"
-            why = lockdown.reason or "no reason was given"
-            raise Problem(403, "LOCKED_DOWN", f"{whose} is locked down ({why}): operators alone write until that ends")
+def _locked_down(path: str, why: str) -> Problem:
+    whose = "the cell" if path == ROOT else f"pool {path}"
+    detail = f"{whose} is locked down ({why or 'no reason was given'}): operators alone write until that ends"
+    return Problem(403, "LOCKED_DOWN", detail)
 
 
 def not_allowed(who: Identity, verb: Verb, pool: str) -> Problem:

@@ -34,8 +34,9 @@ OWN, OTHER = "/maps", "/ads"
 ROLES_OVER_ALL = ("operator", "auditor", "admin")
 """Roles that are bound to / here; the others to one pool."""
 ACTORS = ("nobody", *ROLES, "cell")
-UNSEEN = ("/livez", "/readyz", "/problems/{code}", "/v1/sign-in", "/v1/events")
+UNSEEN = ("/livez", "/readyz", "/problems/{code}", "/v1/events")
 """Routes that answer anybody, and the stream, which has no end."""
+ACCESS = {"binding_id": "viewer", "token_id": "viewer"}
 POOL_OF = {"own": OWN, "other": OTHER}
 METHODS = ("get", "post", "put", "patch", "delete")
 AWAY = ("NO_GATEWAY", "NO_REPLAYS")
@@ -53,6 +54,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/host-uncordons"): HOSTS,
     ("POST", "/v1/hosts/{host_id}/taints"): {"key": "slow"},
     ("POST", "/v1/hosts/{host_id}/volume-removals"): {"job_id": "{job}", "instance": 0, "name": "data"},
+    ("POST", "/v1/bindings"): {"subject": "eve", "role": "viewer", "pool": "{pool}"},
+    ("POST", "/v1/tokens"): {"subject": "eve"},
     ("POST", "/v1/job-batches"): {"jobs": [{**JOB, "pool": "{pool}"}]},
     ("POST", "/v1/job-plans"): {"jobs": [{**JOB, "pool": "{pool}"}]},
     ("POST", "/v1/jobs"): {**JOB, "pool": "{pool}"},
@@ -153,7 +156,7 @@ class Matrix:
         names = {"job_id": job_id, "path": f"{pool[1:]}/x", "host_id": host, "instance": "0"}
         names["name"] = job_id if "secrets" in path else "front"
         others = {"machine": "entitlement", "number": "1", "version": "1", "exec_id": "e", "subject": job_id}
-        url = path.format(**names, **others, maintenance_id="kernel", window_id="night")
+        url = path.format(**names, **others, maintenance_id="kernel", window_id="night", **ACCESS)
         token = TOKEN if actor == "cell" else token_of(actor)
         headers = {"If-Match": "*"} if method in ("PUT", "PATCH", "DELETE") else {}
         headers |= {} if actor == "nobody" else {"Authorization": f"Bearer {token}"}
