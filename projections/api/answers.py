@@ -31,6 +31,7 @@ from paceline.client.cell_models import (
     SecretList,
     SecretsDeleted,
     SecretVersion,
+    SignInInfo,
 )
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host, HostInvitation
@@ -110,6 +111,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}/versions": VersionList,
     "/v1/jobs/{job_id}/versions/{version}": Version,
     "/v1/audit": AuditPage,
+    "/v1/sign-in": SignInInfo,
     "/v1/lockdowns": LockdownList,
     "/v1/log": LogPage,
     "/v1/log/quarantine": QuarantinePage,

@@ -129,7 +129,9 @@ def test_a_lockdown_refuses_all_but_operators_until_it_ends(answered: Api) -> No
     assert answered.get("/v1/access-checks?actor=op&verb=hosts&object=cell")["allowed"]
     assert not answered.get("/v1/access-checks?actor=op&verb=volumes&object=/maps")["allowed"]
     refused = answered.problem(
-        answered.client.post("/v1/jobs", json={"job_id": "a", "pool": "/maps", "command": ["true"]}), 403, "LOCKED_DOWN"
+        answered.client.post("/v1/jobs", json={"job_id": "a", "pool": "/maps/tiles", "command": ["true"]}),
+        403,
+        "LOCKED_DOWN",
     )
     assert refused["detail"] == "pool /maps is locked down (audit): operators alone write until that ends"
     assert answered.client.delete("/v1/pool-lockdowns/maps?wait=10s").status_code == 200
