@@ -1,6 +1,7 @@
 """Authentication of requests: by the token of the cell, by tokens made for somebody, by what else proves a name."""
 
 import hmac
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Protocol
@@ -14,9 +15,11 @@ from paceline.client.bearer import SCHEME, shown, unfit
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import EVERYTHING, NOBODY, Identity
 from projections.access.issuer import Issuer
+from projections.access.quotas import CallQuota, actor_key
 from projections.access.wrong_tokens import WrongTokens
 from projections.api.problems import Problem
 
+PROBES = ("/livez", "/readyz")
 PREFIX = "pct_"
 """The beginning of issued tokens: `pct_<token id>_<43 random characters>`."""
 HINT = (
@@ -48,7 +51,10 @@ class Authentication:
         self.provers: list[Prover] = []
         self.issuer: Issuer | None = None
         """The issuer at which users sign in."""
+        self.on_use: Callable[[str], None] = lambda token_id: None
+        """Is told of each use of an issued token."""
         self._wrong = WrongTokens()
+        self._calls = CallQuota()
 
     @property
     def lets_in_anybody(self) -> bool:
@@ -75,6 +81,8 @@ class Authentication:
             await self._wrong.delay(scope)
             raise needed(header)
         who = identity or NOBODY
+        if granted.calls_per_s and not who.is_cell and scope["path"] not in PROBES:
+            self._calls.take(actor_key(who, scope), granted.calls_per_s)
         if who.is_cell or who.run is not None:
             return who
         reads = granted.reads_of(who.subject, who.groups)
@@ -89,6 +97,7 @@ class Authentication:
             raise _ended("TOKEN_REVOKED", f"token {issued.token_id} was revoked", issued)
         if issued.until_ms and now_ms() >= issued.until_ms:
             raise _ended("TOKEN_EXPIRED", f"token {issued.token_id} has expired", issued)
+        self.on_use(issued.token_id)
         return Identity(issued.subject, issued.groups, TOKEN, issued.token_id)
 
 

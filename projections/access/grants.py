@@ -56,6 +56,9 @@ class Granted:
     """The decision that was the last to change any of it."""
     hashes_names: bool = False
     """Whether facts have hashes of names and addresses."""
+    calls_per_s: int = 0
+    streams_per_actor: int = 0
+    """The quotas of each actor; 0: there is none."""
     _of_actors: dict[tuple[str, frozenset[str]], tuple[Binding, ...]] = field(default_factory=dict)
 
     def bindings_of(self, subject: str, groups: frozenset[str]) -> tuple[Binding, ...]:

@@ -7,12 +7,14 @@ from typing import NamedTuple
 from fastapi import APIRouter, Depends, FastAPI
 
 from events.bounds import ALARM_UNREAD_MS
+from events.codec import encode
 from events.hashed_names import NameHashes
-from events.log.port import Log
+from events.log.port import Log, NewRecord
 from paceline.client.cell_models import ServedCell
 from paceline.client.proof import Proving
 from projections.access.authentication import Authentication
 from projections.access.grants import Grants
+from projections.access.token_uses import TokenUses
 from projections.api import (
     access,
     audit,
@@ -126,6 +128,7 @@ def create_app(
         names=names,
     )
     authentication = Authentication(token, grants, names)
+    authentication.on_use = TokenUses(lambda used: facts.append([NewRecord(used.topic, b"", encode(used))])).note
     app = app_over(context, Guarded(token, listen, authentication), gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app

@@ -108,6 +108,11 @@ class Permits:
             return FREE
         return Permit(verdict.binding.offset if verdict.binding else None, granted.read_to)
 
+    @property
+    def streams_max(self) -> int:
+        """The number of streams that the present actor may have open; 0: as many as it likes."""
+        return 0 if present().is_cell else self._grants.now().streams_per_actor
+
     def read(self, route: str) -> None:
         """Raises a problem where the present actor may not read what a route shows of all of the cell."""
         if present().is_limited and route in OF_THE_CELL:

@@ -19,6 +19,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from events.bounds import WORD_MAX
 from events.log.port import LogGap
+from projections.access.identity import present
+from projections.access.quotas import StreamQuota, actor_key
 from projections.api.context import LOOK_S, Context, client_of
 from projections.api.jobs import OWNERS_MAX, job_states
 from projections.api.list_requests import (
@@ -57,6 +59,7 @@ class Streams:
 
     def __init__(self, most: int) -> None:
         self.places = ConcurrencyLimit(most, "streams", "are open")
+        self.of_actors = StreamQuota()
         self._threads: CapacityLimiter | None = None
 
     async def read(self, look: Callable[[], T]) -> T:
@@ -155,6 +158,8 @@ def routes(context: Context) -> APIRouter:
         cursor = last_event_id or ("" if from_ == "now" else from_)
         with ExitStack() as held:
             held.enter_context(streams.places.one(client_of(request)))
+            key = actor_key(present(), request.scope)
+            held.enter_context(streams.of_actors.one(key, context.permits.streams_max))
             try:
                 if criteria and not cursor:  # who comes back may hear that a pool was removed
                     await streams.read(lambda: _must_be_there(context, criteria))

@@ -99,6 +99,8 @@ def granted(connection: Connection, before: Granted = NOTHING) -> Granted:
         tokens=issued,
         access=settings.access,
         hashes_names=settings.names == "hashed",
+        calls_per_s=settings.calls_per_s,
+        streams_per_actor=settings.streams_per_actor,
         lockdowns=lockdowns(connection),
         read_to=reached(connection).get(POOLS.name, -1),
         changed_by=changed_by,

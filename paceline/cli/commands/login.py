@@ -32,12 +32,12 @@ def login(server: str | None, ca: Path | None, data: Path | None, config: Path |
     there = reach(config, server, None, data, ca)
     with Client(there.server, "", there.data, ca=there.ca) as client:
         place, info = client.server, client.sign_in()
-    if not info["issuer"]:
+    if not info.get("issuer"):  # who answers may be anybody
         raise PacelineError(
             f"The cell at {place} has no issuer to sign in at: use a token (--token). Its operator can name one: "
             "`paceline up --oidc-issuer URL --oidc-client-id ID`."
         )
-    if not info["client_id"]:
+    if not info.get("client_id"):
         raise PacelineError(f"The cell at {place} has no public client at {info['issuer']}: use a token (--token).")
     if not may_be_shown_to(place):
         raise PacelineError(f"{place} has no HTTPS, and is on another machine: a sign-in could be read on the way.")
