@@ -266,4 +266,4 @@ def test_a_table_of_some_states_hears_of_what_leaves_them():
     watched = watch.Watched("jobs", {"about": "jobs", "owner": ["ann"], "state": "RUNNING"}, lambda most: [], [])
     with watch._heard(Heard(), watched) as (changed, _):  # type: ignore[arg-type]
         assert changed.wait(30)
-    assert asked == [{"bookmarks": True, "about": "jobs", "owner": ["ann"], "state": None}]
+    assert asked == [{"bookmarks": True, "about": "jobs", "owner": ["ann"], "state": None, "actor": None}]
