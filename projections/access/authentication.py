@@ -66,7 +66,24 @@ class Authentication:
         return self.names if self.grants.now().hashes_names else None
 
     async def identify(self, scope: Scope, headers: Headers) -> Identity:
-        """The identity of a request, with the pools that it may read. Raises a problem for a wrong proof."""
+        """The identity of a request, with the pools that it may read. Raises a problem for a wrong proof, and where its
+        actor has asked too often.
+        """
+        who = await self.known(scope, headers)
+        most = 0 if who.is_cell else self.grants.now().calls_per_s
+        if most and scope["path"] not in PROBES:
+            self._calls.take(actor_key(who, scope), most)
+        return who
+
+    async def still_is(self, who: Identity, scope: Scope) -> bool:
+        """Whether a request that goes on for long would still be of this identity, with the same rights to read."""
+        try:
+            return await self.known(scope, Headers(scope=scope)) == who
+        except Problem:
+            return False
+
+    async def known(self, scope: Scope, headers: Headers) -> Identity:
+        """The same, uncounted."""
         header = headers.get("authorization")
         token = shown(header) if header else ""
         if token and self._token and hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
@@ -81,8 +98,6 @@ class Authentication:
             await self._wrong.delay(scope)
             raise needed(header)
         who = identity or NOBODY
-        if granted.calls_per_s and not who.is_cell and scope["path"] not in PROBES:
-            self._calls.take(actor_key(who, scope), granted.calls_per_s)
         if who.is_cell or who.run is not None:
             return who
         reads = granted.reads_of(who.subject, who.groups)

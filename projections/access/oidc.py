@@ -190,7 +190,7 @@ class OidcProver:
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         subject, groups = claims.get(self._issuer.subject_claim), claims.get(self._issuer.groups_claim)
-        if self._issuer.subject_claim == "email" and claims.get("email_verified") is False:
+        if self._issuer.subject_claim == "email" and claims.get("email_verified") is not True:
             raise refused("TOKEN_SUBJECT_MISSING", "the issuer has not verified the claim email of the token")
         if not isinstance(subject, str) or not is_visible(subject, SUBJECT_MAX):
             raise refused("TOKEN_SUBJECT_MISSING", f"the claim {self._issuer.subject_claim} of the token names nobody")

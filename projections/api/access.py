@@ -129,9 +129,9 @@ def _tokens(router: APIRouter, context: Context) -> None:
             await run_in_threadpool(context.permits.fact, fact)
             role = f", with role {bound.role} over {bound.pool}" if bound is not None else ""
             return _dry(f"{fact.subject} would get a token{role}")
-        if bound is not None:
-            await written(context, bound, wait)
         answer = await written(context, fact, wait)
+        if bound is not None:  # after the token: a refused one gives nobody a role
+            await written(context, bound, wait)
         answer |= {"token_id": fact.token_id, "token": text, "until_at": time_text(fact.until_ms)}
         return _told(answer, {"Cache-Control": "no-store"})
 

@@ -27,7 +27,7 @@ from projections.api.context import Context
 from projections.api.pools import DECIDED_S
 from projections.api.problems import Problem
 from projections.asked_values import time_ms
-from projections.queries import pool_tree
+from projections.queries import access, pool_tree
 from projections.queries.known_names import nearest_pool
 
 Fact = RoleBound | RoleUnbound | TokenIssued | TokenRevoked | LockdownSet
@@ -92,6 +92,8 @@ class Issue(Command):
     def to_facts(self, connection: Connection) -> "tuple[RoleBound | None, TokenIssued, str]":
         """The facts and the text of the token. Raises a problem."""
         token_id = self.token_id or f"t-{secrets.token_hex(4)}"
+        if self.role and token_id in (each.binding.binding_id for each in access.bindings(connection)):
+            raise _invalid("/token_id", f"there is a binding {token_id}: choose another id, or unbind it first")
         seconds = 0.0 if self.ttl == "0" else span_s(self.ttl)
         if seconds is None or seconds < 0 or now_ms() + seconds * 1000 > TIME_MAX_MS:
             raise _invalid("/ttl", f"{self.ttl[:40]!r} is no time with a unit, such as 12h or 30d; 0: without end")

@@ -3,6 +3,8 @@
 The token is asked for by all of these routes, for reading too: who reads a terminal sees what is typed there.
 """
 
+import hmac
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
@@ -16,10 +18,12 @@ from events.codes import Code, TaskState
 from events.roles import Verb
 from events.spec.parts import Command
 from paceline.client.exec_frames import ExecsFull
+from projections.access.identity import present
 from projections.api import acting
 from projections.api.context import Context, Execs
 from projections.api.job_lookup import find_job, read_views
 from projections.api.problems import Problem, not_found
+from projections.api.standing import standing, while_standing
 from projections.queries import tasks as task_queries
 from projections.queries.resources import settings_of
 
@@ -44,7 +48,9 @@ def routes(context: Context) -> APIRouter:
     router = APIRouter(prefix="/v1/jobs/{job_id}/tasks/{instance}/execs", tags=["jobs"])
 
     @router.post("", status_code=201)
-    async def enter(job_id: str, instance: Annotated[int, Path(ge=0, le=INT_MAX)], wish: ExecCommand) -> Response:
+    async def enter(
+        job_id: str, instance: Annotated[int, Path(ge=0, le=INT_MAX)], wish: ExecCommand, request: Request
+    ) -> Response:
         """Starts a command inside a run. What is typed goes to `execs/{exec}/in`, what it writes comes from
         `execs/{exec}/out`, both within 10 s, as frames (`paceline.client.exec_frames`).
         """
@@ -80,29 +86,55 @@ def routes(context: Context) -> APIRouter:
             raise Problem(429, Code.TOO_MANY_SESSIONS, str(error)) from error
         except LookupError as error:
             raise Problem(503, "NOT_REACHED", str(error)) from error
-        return JSONResponse({"exec": exec_id, "run": run, "host_id": host_id}, 201)
+        handle = _handle(request, exec_id, job_id, instance)
+        return JSONResponse({"exec": handle, "run": run, "host_id": host_id}, 201)
 
+    _sides(router, context)
+    return router
+
+
+def _sides(router: APIRouter, context: Context) -> None:
     @router.post("/{exec_id}/in", status_code=204)
-    async def typed(job_id: str, exec_id: str, request: Request) -> Response:
-        """Hands on the frames that the user types, for as long as the command goes on."""
-        await run_in_threadpool(context.permits.job, Verb.EXEC, job_id)
+    async def typed(job_id: str, instance: int, exec_id: str, request: Request) -> Response:
+        """Hands on the frames that the user types, for as long as the command goes on, and they may."""
+        may = partial(run_in_threadpool, context.permits.job, Verb.EXEC, job_id)
+        await may()
+        own = _own_id(request, exec_id, job_id, instance)
         try:
-            await _carrier(context, exec_id).typed(exec_id, request.stream())
+            await _carrier(context, own).typed(own, while_standing(request.stream(), standing(request, may)))
         except LookupError as error:
             raise not_found("command", exec_id) from error
         return Response(status_code=204)
 
     @router.get("/{exec_id}/out", response_class=Response)
-    async def written(job_id: str, exec_id: str) -> Response:
-        """Answers with the frames that the command writes, to its end."""
-        await run_in_threadpool(context.permits.job, Verb.EXEC, job_id)
+    async def written(job_id: str, instance: int, exec_id: str, request: Request) -> Response:
+        """Answers with the frames that the command writes, to its end, or that of the right to read them."""
+        may = partial(run_in_threadpool, context.permits.job, Verb.EXEC, job_id)
+        await may()
+        own = _own_id(request, exec_id, job_id, instance)
         try:
-            chunks = await _carrier(context, exec_id).written(exec_id)
+            chunks = await _carrier(context, own).written(own)
         except LookupError as error:
             raise not_found("command", exec_id) from error
-        return StreamingResponse(chunks, media_type="application/octet-stream")
+        content = while_standing(chunks, standing(request, may))
+        return StreamingResponse(content, media_type="application/octet-stream")
 
-    return router
+
+def _handle(request: Request, exec_id: str, job_id: str, instance: int) -> str:
+    """The name of a command for who opened it: another job, instance or actor has nothing of it. Any server with the
+    token of the cell knows it again.
+    """
+    who, token = present(), request.app.state.guards.token
+    of = f"{exec_id} {job_id} {instance} {who.how} {who.subject}".encode("utf-8", "replace")
+    return f"{exec_id}.{hmac.digest(token.encode(), of, 'sha256').hex()[:32]}"
+
+
+def _own_id(request: Request, handle: str, job_id: str, instance: int) -> str:
+    """The id of a command by its handle. Raises a problem where it is none of this actor's here."""
+    exec_id = handle.partition(".")[0]
+    if not hmac.compare_digest(_handle(request, exec_id, job_id, instance).encode(), handle.encode("utf-8", "replace")):
+        raise not_found("command", handle)
+    return exec_id
 
 
 def _carrier(context: Context, exec_id: str) -> Execs:

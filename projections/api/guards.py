@@ -15,10 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from events.bounds import SPEC_BYTES_MAX
 from events.codes import Code
+from events.pool_paths import ROOT
+from events.roles import Verb
 from projections.access import identity
 from projections.access.authentication import Authentication, needed
 from projections.access.identity import Identity
 from projections.api import acting
+from projections.api.permits import not_allowed
 from projections.api.problems import Problem
 
 AGENTS = "/v1/agents/"
@@ -30,6 +33,7 @@ STREAMED = re.compile(r"/v1/jobs/[^/]+/tasks/\d+/execs/[^/]+/(in|out)")
 """Paths of what a user types into a command inside a run, and of what it writes."""
 FOLLOWED = frozenset(("/v1/events", "/ui/stream"))
 """Paths whose answers have no end."""
+METRICS = "/metrics"
 SIGN_IN = "/v1/sign-in"
 """Says how to sign in."""
 PLANS = "/v1/pool-plans"
@@ -87,6 +91,8 @@ class Guards:
     def _check(self, method: str, path: str, headers: Headers, who: Identity) -> None:
         if who.is_nobody and who.reads == () and _asks_for_a_name(path):
             raise needed(headers.get("authorization"))
+        if who.is_limited and path == METRICS:
+            raise not_allowed(who, Verb.READ, ROOT)
         origin = headers.get("origin")
         if origin is not None and _netloc(origin) != headers.get("host", ""):
             raise Problem(403, "ORIGIN_NOT_ALLOWED", f"pages of {origin[:100]!r} may not use this cell")
@@ -114,7 +120,7 @@ class Guards:
 
 def _asks_for_a_name(path: str) -> bool:
     """Whether a path shows something of the cell, which nobody reads without a name where reading needs a role."""
-    return (path.startswith("/v1/") and path != SIGN_IN) or path == "/metrics"
+    return (path.startswith("/v1/") and path != SIGN_IN) or path == METRICS
 
 
 def _bytes_max(path: str) -> int:

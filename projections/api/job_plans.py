@@ -8,8 +8,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from events.records.jobs import JobSubmitted
 from events.spec.job import JobSpec
 from paceline.client.plan_models import JobPlan
+from projections.access.identity import present
 from projections.api.context import Context, Plans
 from projections.api.problems import Problem
 from projections.api.submissions import Planned, planned_facts
@@ -123,6 +125,8 @@ async def _of_cell(context: Context, planned: Sequence[Planned]) -> list[JobPlan
     plans: list[JobPlan] = await run_in_threadpool(plans_of(context).plan, facts)
     for plan, each in zip(plans, planned, strict=True):
         plan.update(each.warned)  # type: ignore[typeddict-item]
+        if present().is_limited and isinstance(each.facts[-1], JobSubmitted):
+            plan["pool"] = each.facts[-1].pool  # not that of a hidden job with this id
     return plans
 
 

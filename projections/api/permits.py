@@ -53,7 +53,7 @@ WORDS: dict[Verb, str] = {
 
 OF_THE_CELL = frozenset(
     (
-        *("/v1/log", "/v1/log/quarantine", "/v1/cell/operations", "/metrics"),
+        *("/v1/log", "/v1/log/quarantine", "/v1/cell/operations"),
         *("/v1/rounds/{machine}/{number}", "/v1/rounds/{machine}/{number}/replays"),
     )
 )

@@ -6,7 +6,7 @@ own, so that they don't take those of other requests.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -34,6 +34,7 @@ from projections.api.list_requests import (
 )
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
+from projections.api.standing import standing
 from projections.queries.event_filter import KINDS, EventFilter
 from projections.queries.follow import NOW, BadCursor, StreamedEvent, Tail
 
@@ -173,7 +174,8 @@ def routes(context: Context) -> APIRouter:
                 raise Problem(410, "GONE", str(error)) from error
             as_lines = NDJSON in request.headers.get("accept", "")
             write = _line if as_lines else _sent
-            content = _follow(context, streams, tail, first, _Writer(begin, write, b"" if as_lines else RETRY))
+            lasts = standing(request)
+            content = _follow(context, streams, tail, first, _Writer(begin, write, b"" if as_lines else RETRY), lasts)
             return EventResponse(content, held.pop_all().close, NDJSON if as_lines else "text/event-stream")
 
     return router
@@ -236,10 +238,15 @@ class _Writer:
 
 
 async def _follow(
-    context: Context, streams: Streams, tail: Tail, batch: list[StreamedEvent], writer: _Writer
+    context: Context,
+    streams: Streams,
+    tail: Tail,
+    batch: list[StreamedEvent],
+    writer: _Writer,
+    lasts: Callable[[], Awaitable[bool]],
 ) -> AsyncIterator[bytes]:
     yield writer.head
-    while True:
+    while await lasts():
         version = context.views.version
         for event in batch:
             yield writer.event(event)

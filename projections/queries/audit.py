@@ -122,7 +122,7 @@ def _deed(connection: Connection, log: Log, record: LogRecord, criteria: AuditFi
     jobs, hosts = _named(fact, _JOB_FIELDS), _named(fact, _HOST_FIELDS)
     if (criteria.job and criteria.job not in jobs) or (criteria.host and criteria.host not in hosts):
         return
-    pools = _named(fact, _POOL_FIELDS) or _pools_of(connection, jobs)
+    pools = _named(fact, _POOL_FIELDS) or _pools_of(connection, jobs, record.at_ms)
     if criteria.pool and not any(covers(criteria.pool, pool) for pool in pools):
         return
     tops = criteria.tops
@@ -143,12 +143,13 @@ def _named(fact: Event, fields: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def _pools_of(connection: Connection, jobs: tuple[str, ...]) -> tuple[str, ...]:
-    """The pools of jobs that are known, each once."""
+def _pools_of(connection: Connection, jobs: tuple[str, ...], at_ms: int) -> tuple[str, ...]:
+    """The pools of jobs that are known, each once; a job that was submitted later has the id of another one."""
     if not jobs:
         return ()
-    paths = connection.execute(select(tables.jobs.c.pool).where(tables.jobs.c.job_id.in_(jobs)).distinct())
-    return tuple(sorted(paths.scalars()))
+    of = tables.jobs.c
+    query = select(of.pool).where(of.job_id.in_(jobs), of.submitted_ms <= at_ms).distinct()
+    return tuple(sorted(connection.execute(query).scalars()))
 
 
 def _role(log: Log, offset: int | None) -> RoleBound | None:

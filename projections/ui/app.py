@@ -195,6 +195,7 @@ class Ui:
             return result if isinstance(result, bytes) else orjson.dumps(result)
 
         async def give(request: Request) -> Response:
+            _must_be_known()
             try:
                 then = await self._then(request)
                 if isinstance(then, Making):
@@ -218,6 +219,7 @@ class Ui:
         return act
 
     async def _stream(self, request: Request) -> Response:
+        _must_be_known()
         loads = {text: self._load_of(text) for text in request.query_params.getlist("watch")}
         packed = "gzip" in request.headers.get("accept-encoding", "")
         with ExitStack() as stack:
@@ -276,3 +278,9 @@ def _newest_ms(context: Context) -> int:
 
 def _asked(request: Request) -> str:
     return f"?{request.url.query}" if request.url.query else ""
+
+
+def _must_be_known() -> None:
+    """Raises a problem where reading needs a role and who asks shows nothing."""
+    if present().reads == () and present().is_nobody:
+        raise Problem(401, "SIGN_IN_NEEDED", "reading needs a sign-in")

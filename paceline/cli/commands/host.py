@@ -348,7 +348,7 @@ def invite(client: "Client", host_id: str, ttl: float, reason: str, out: Path | 
             return
         file.write(answer["token"] + "\n")
     rest = {name: value for name, value in answer.items() if name != "token"}
-    show(form, rest, [host_id], lambda: say(f"host {host_id} may join until {when(answer['until'])} with {out}"))
+    show(form, rest, [host_id], lambda: say(f"host {host_id} may join until {answer['until']} with {out}"))
 
 
 def _private(path: Path) -> int:

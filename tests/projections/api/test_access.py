@@ -45,7 +45,7 @@ def test_a_token_is_told_once_and_the_log_keeps_its_hash_alone(answered: Api) ->
     token_id, text = made["token_id"], made["token"]
     assert text.startswith(f"pct_{token_id}_")
     assert len(text.removeprefix(f"pct_{token_id}_")) == 43
-    bound, issued = facts(answered)[-2:]
+    issued, bound = facts(answered)[-2:]
     assert isinstance(bound, RoleBound)
     assert isinstance(issued, TokenIssued)
     assert (bound.subject, bound.role, bound.pool, bound.until_ms) == ("ci-maps", "submitter", "/maps", issued.until_ms)
