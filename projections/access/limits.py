@@ -7,7 +7,7 @@ that needs: caches by limits, and the names that stand where one may not be seen
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, text
 
@@ -18,6 +18,10 @@ from projections.access.identity import present
 OTHER_POOL = "another pool"
 OTHER_JOB = "a job of another pool"
 OTHER_HOST = "another host"
+LIMITED = "What you may not read is left out, if there is any."
+"""Said of every answer to a limited reader."""
+_JOBS = ("for_job", "from_jobs", "victim_job_id", "job_ids")
+_POOLS = ("at", "for_pool", "from_pool", "from_pools", "givers", "pool", "pools")
 KEPT_MAX = 32
 """The limits for which caches are kept."""
 
@@ -110,6 +114,24 @@ class Names:
             return path
         return OTHER_POOL
 
+    def told(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        """The words or numbers of a record for a job, with the names that may be seen."""
+        renamed: dict[str, Any] = {}
+        for name, value in words.items():
+            if name in _JOBS:
+                renamed[name] = _renamed(value, self.job)
+            elif name in _POOLS:
+                renamed[name] = _renamed(value, self._place)
+            elif name == "nearest":
+                renamed[name] = [{**each, "host_id": self.host(each["host_id"])} for each in value]
+            else:
+                renamed[name] = value
+        return renamed
+
+    def _place(self, text: str) -> str:
+        """A pool as it is named; other texts, such as times, stay."""
+        return self.pool(text) if text.startswith("/") else text
+
     @staticmethod
     def counts(of: Mapping[str, int], say: Callable[[str], str]) -> dict[str, int]:
         """Counts by name; those whose names become one are added."""
@@ -117,3 +139,12 @@ class Names:
         for name, count in of.items():
             sums[say(name)] = sums.get(say(name), 0) + count
         return sums
+
+
+def _renamed(value: Any, name: Callable[[str], str]) -> Any:
+    """Names, a list of them, or amounts by name, each name as it is shown and once."""
+    if isinstance(value, str):
+        return name(value)
+    if isinstance(value, dict):
+        return Names.counts(value, name)
+    return list(dict.fromkeys(map(name, value))) if isinstance(value, list | tuple) else value

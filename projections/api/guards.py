@@ -20,6 +20,7 @@ from events.roles import Verb
 from projections.access import identity
 from projections.access.authentication import Authentication, needed
 from projections.access.identity import Identity
+from projections.access.limits import LIMITED, limits
 from projections.api import acting
 from projections.api.permits import not_allowed
 from projections.api.problems import Problem
@@ -39,6 +40,8 @@ SIGN_IN = "/v1/sign-in"
 PLANS = "/v1/pool-plans"
 """Asked for by POST, and writes nothing."""
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
+LIMITED_HEADER = "Paceline-Limited"
+"""Stands in every answer to a limited reader, whether there is more or not."""
 IDENTITY = "paceline.identity"
 """The key of an ASGI scope under which the identity of a request stands, once it is known."""
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -68,7 +71,8 @@ class Guards:
             if scope["method"] not in READS:
                 in_session = scope["path"].startswith(PAGES)
                 acting.begin(scope, headers, who, in_session, self._authentication.hashes_in_facts)
-            await self._app(scope, _bounded(receive, _bytes_max(scope["path"])), send)
+            answer = _limited(send) if limits() is not None else send
+            await self._app(scope, _bounded(receive, _bytes_max(scope["path"])), answer)
         except Problem as problem:
             await problem.response()(scope, receive, send)
 
@@ -129,6 +133,16 @@ def _bytes_max(path: str) -> int:
         return sys.maxsize
     takes_spec = path in SPECS or (path.startswith("/v1/jobs/") and path.endswith("/updates"))
     return SPEC_BYTES_MAX if takes_spec else BODY_BYTES_MAX
+
+
+def _limited(send: Send) -> Send:
+    async def limited(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            line = (LIMITED_HEADER.lower().encode(), LIMITED.encode())
+            message = {**message, "headers": [*message.get("headers", ()), line]}
+        await send(message)
+
+    return limited
 
 
 def _bounded(receive: Receive, most: int) -> Receive:

@@ -164,7 +164,7 @@ def history_page(
     units, own = kinds_of(connection).units, own_records(connection)
     items: list[HistoryEntry] = []
     for entry, detail in page.rows:
-        words = own.told(detail) if own else detail
+        words = own.names.told(detail) if own else detail
         actor, fields = _actor(words), _in_units(words, units)
         if led := departure(connection, job_id, entry, fields):
             fields["led"] = led

@@ -29,7 +29,7 @@ from projections.views.reader import rows_as_text
 
 LOOKED_MAX = 100
 """So many different contents of a job are looked at."""
-_OFFERED = f"SELECT attributes, taints, tainted, capacity, sizes, port_first, port_last FROM hosts WHERE {OFFERS} "
+_OFFERED = f"SELECT attributes, taints, tainted, capacity, sizes, port_first, port_last FROM main.hosts WHERE {OFFERS} "
 
 
 _PORTS = ""

@@ -143,7 +143,7 @@ class Tail:
                     event = _streamed(each)
                     words = event.data["about"] = event_filter.about_json(each.event, passed)
                     if own is not None:
-                        words["jobs"] = {job_id: own.told(detail) for job_id, detail in words["jobs"].items()}
+                        words["jobs"] = {job_id: own.names.told(detail) for job_id, detail in words["jobs"].items()}
                     event.data["text"], event.data["job_texts"] = texts_of(each.event, words["jobs"], kinds)
                     if own is not None:
                         event.data["data"] = own.data(each.event, about)

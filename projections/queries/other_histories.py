@@ -16,6 +16,7 @@ from events.resources import Kinds, Unit, in_order
 from events.topics import HOSTS, RANK
 from paceline.client.json_type import Json
 from paceline.client.models import HistoryEntry
+from projections.access.limits import Names, limits
 from projections.actor_names import actor_json, from_kept
 from projections.queries.job_entries import ByActors, entry_json, newest_first, oldest_first
 from projections.queries.pages import Page, first_of
@@ -69,7 +70,7 @@ def history_page(
 
 def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> HistoryEntry:
     if isinstance(entry.said, bytes):
-        event: Any = decode(entry.said)
+        event = _as_seen(connection, decode(entry.said))
         said_by = getattr(event, "actor", None)
         detail, actor = brief(event), actor_json(said_by)
         detail = {field: value for field, value in detail.items() if field not in ("actor", "host_id", "host_ids")}
@@ -80,6 +81,18 @@ def _entry(connection: Connection, name: str, entry: JobEntry, kinds: Kinds) -> 
         actor = actor_json(from_kept(detail.pop("actor", None)))
         text = _of_pool(detail, kinds)
     return entry_json(entry, actor, text, detail)
+
+
+def _as_seen(connection: Connection, event: Any) -> Any:
+    """A record of hosts with the hosts and the job that who asks may see."""
+    if (of := limits()) is None:
+        return event
+    names, seen = Names(connection, of), dict[str, Any]()
+    if others := getattr(event, "host_ids", ()):
+        seen["host_ids"] = tuple(filter(names.has_host, others))
+    if job_id := getattr(event, "job_id", ""):
+        seen["job_id"] = names.job(job_id)
+    return msgspec.structs.replace(event, **seen) if seen else event
 
 
 def _of_pool(detail: Json, kinds: Kinds) -> str:

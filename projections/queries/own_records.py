@@ -3,7 +3,6 @@ nothing of others in them.
 """
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -18,8 +17,6 @@ from projections.queries.story_parts import Line, Part, by, job, joined
 from projections.record_json import brief
 from projections.views.job_history import detail_of, details
 
-_JOBS = ("for_job", "from_jobs", "victim_job_id", "job_ids")
-_POOLS = ("at", "for_pool", "from_pool", "from_pools", "givers", "pool", "pools")
 _OF_ANY_HOSTS = (GangsUnplaced, HostsReserved, MatchingHostsChanged)
 """Records about a job that name hosts on which it doesn't run."""
 
@@ -63,25 +60,7 @@ class OwnRecords:
 
     def data(self, event: Event, own: Subjects) -> Json:
         """A record as JSON; of one that is about others too nothing."""
-        return self.told(brief(event)) if self.is_own(event, own) else {}
-
-    def told(self, detail: Json) -> Json:
-        """The words of a record for a job, with the names that may be seen."""
-        words: Json = {}
-        for name, value in detail.items():
-            if name in _JOBS:
-                words[name] = _renamed(value, self.names.job)
-            elif name in _POOLS:
-                words[name] = _renamed(value, self._pool)
-            elif name == "nearest":
-                words[name] = [{**each, "host_id": self.names.host(each["host_id"])} for each in value]
-            else:
-                words[name] = value
-        return words
-
-    def _pool(self, text: str) -> str:
-        """A pool as it is named; other texts, such as times, stay."""
-        return self.names.pool(text) if text.startswith("/") else text
+        return self.names.told(brief(event)) if self.is_own(event, own) else {}
 
     def line(self, event: Event, kinds: Kinds, own: Subjects, about: str = "") -> Line:
         """The sentence about a record, and about those of its jobs that may be seen."""
@@ -91,7 +70,9 @@ class OwnRecords:
         parts = sorted((each for each in details(event) if each[0] in own.jobs), key=lambda each: each[0] != about)
         lines: list[list[Part]] = []
         if name in story_jobs.SENTENCES:
-            lines = [[job(of), ": ", *story_jobs.line_of(name, self.told(detail_of(detail)))] for of, detail in parts]
+            lines = [
+                [job(of), ": ", *story_jobs.line_of(name, self.names.told(detail_of(detail)))] for of, detail in parts
+            ]
         actor = getattr(event, "actor", None)
         return (*joined(lines, "; "), *(by(actor) if actor else ())) if lines else (name,)
 
@@ -100,12 +81,3 @@ def own_records(connection: Connection) -> OwnRecords | None:
     """Tells who asks of records; None: it may see all of them."""
     of = limits()
     return None if of is None else OwnRecords(connection, of)
-
-
-def _renamed(value: Any, name: Any) -> Any:
-    """Names, a list of them, or amounts by name, each name as it is shown and once."""
-    if isinstance(value, str):
-        return name(value)
-    if isinstance(value, dict):
-        return Names.counts(value, name)
-    return list(dict.fromkeys(map(name, value))) if isinstance(value, list | tuple) else value

@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, text
 
 from events.codes import Code
 from events.conditions import MEETS, first_unmet, text_of, tops
 from projections.queries.hosts_there import OFFERS
 from projections.queries.versions import submissions
-from projections.views import tables
 from projections.views.rows import JobRow
 from projections.views.sharing_rows import WaitReasonRow
+
+_OFFERED = text(f"SELECT DISTINCT attributes FROM main.hosts WHERE {OFFERS}")
 
 
 def unmet(
@@ -25,7 +26,7 @@ def unmet(
     asked = {job_id: spec.constraints for job_id, spec in specs.items() if spec.constraints}
     if not asked:
         return {}
-    seen = connection.scalars(select(tables.hosts.c.attributes).where(text(OFFERS)).distinct())
+    seen = connection.scalars(_OFFERED)
     attributes = [msgspec.json.decode(each, type=dict[str, str]) for each in seen]
     return {
         job_id: ", ".join(text_of(conditions, at) for at in tops(conditions) if not conditions[at].weight)

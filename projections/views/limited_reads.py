@@ -9,6 +9,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,6 +30,7 @@ _LIVE_BLOCK = "SELECT data FROM main.task_blocks WHERE block = ? AND live > 0"
 _STATE, _HOST, _VERSION = map(TASK_COLUMNS.index, ("state", "host", "version"))
 _needs = msgspec.json.Decoder(dict[str, dict[str, int]])
 _amounts = msgspec.json.Decoder(dict[str, int])
+_numbers = msgspec.json.Decoder(dict[str, Any])
 
 
 class LimitedReads:
@@ -95,6 +97,7 @@ class _Limited:
         raw.create_function("own_amounts", 1, self._hosts.amounts)
         raw.create_function("named_jobs", 1, lambda text: to_json(names.counts(_amounts.decode(text), names.job)))
         raw.create_function("named_pools", 1, lambda text: to_json(names.counts(_amounts.decode(text), names.pool)))
+        raw.create_function("named_numbers", 1, lambda text: to_json(names.told(_numbers.decode(text))))
         for statement in statements(limits):
             raw.execute(statement)
 

@@ -155,7 +155,7 @@ SEEN: Mapping[str, Seen] = {
     "run_reports": Seen(by_job("job_id")),
     "slas": Seen(by_job("job_id")),
     "volumes": Seen(by_job("job_id")),
-    "explanations": Seen(by_job("job_id")),
+    "explanations": Seen(by_job("job_id"), {"numbers": _value("named_numbers(numbers)")}),
     "waiting": Seen(by_job("job_id")),
     "victims": Seen(by_job("job_id")),
     "reservations": Seen(by_job("job_id")),

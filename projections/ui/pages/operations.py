@@ -12,6 +12,7 @@ def load(scene: Scene) -> PageValues:
     """Loads what the views say, and in the present what this process knows beside them."""
     cell = scene.first()
     connection, context = cell.connection, cell.context
+    context.permits.read("/v1/cell/operations")
     positions = operations.positions(connection)
     process = context.operations() if context.operations and not scene.at else None
     bounds = (process.get("log") if process else None) or {}

@@ -7,11 +7,13 @@ import pytest
 
 from events.codes import Outcome
 from events.records.pools import RoleBound, TokenIssued
-from projections.access.limits import OTHER_JOB, OTHER_POOL
+from projections.access.identity import Identity
+from projections.access.limits import OTHER_HOST, OTHER_JOB, OTHER_POOL, Limits, Names
+from projections.queries.fits_nowhere import warnings
 from projections.queries.follow import StreamedEvent, Tail
 from projections.queries.why import OTHERS
 from projections.ui.app import add_ui
-from tests.helpers.written_cell import ended, held, preempted, unplaced
+from tests.helpers.written_cell import ended, held, job, preempted, unplaced
 from tests.projections.access.test_limited_reads import OF_MAPS, alone, asking, told
 from tests.projections.api.test_stream import START, opened
 from tests.projections.api.test_stream_filters import heard, named, wanted
@@ -131,7 +133,9 @@ def test_causes_end_where_they_are_others(told: Api) -> None:
     assert OTHERS == "something of another pool"
 
 
-@pytest.mark.parametrize("path", ["/ui/log", "/ui/rounds", "/ui/rounds/lifecycle/1", "/ui/log?job=a0"])
+@pytest.mark.parametrize(
+    "path", ["/ui/log", "/ui/rounds", "/ui/rounds/lifecycle/1", "/ui/log?job=a0", "/ui/operations"]
+)
 def test_pages_of_the_log_are_for_readers_of_all(told: Api, path: str) -> None:
     add_ui(told.app, {0: told.app.state.context}, TOKEN)
     assert told.client.get(path).status_code == 200
@@ -154,3 +158,34 @@ def test_a_filter_by_jobs_leaves_those_out_that_are_gone(told: Api) -> None:
         events = tail.batch()
     assert [(each.event, [*each.data["about"]["jobs"]]) for each in events] == [("JobsForgotten", ["m10"])]
     assert "a1" not in str(events[0].data)
+
+
+def test_every_answer_to_a_limited_reader_says_so(told: Api) -> None:
+    paths = ("/v1/jobs", "/v1/jobs/m0", "/v1/jobs/a0", "/v1/jobs?pool=/ads", "/v1/hosts", "/v1/log", "/v1/nowhere")
+    assert all("paceline-limited" not in told.client.get(path).headers for path in paths)
+    with asking(OF_MAPS):
+        said = [told.client.get(path).headers.get("paceline-limited") for path in paths]
+    assert said == ["What you may not read is left out, if there is any."] * len(paths)
+
+
+def test_what_a_job_fits_on_is_found_among_all_hosts(told: Api) -> None:
+    """Also by a reader who sees none of them."""
+    wanted = job("new", pool="/maps", resources={"cpu": 10**6})
+
+    def found() -> list[str]:
+        with told.projector.views.read() as connection:
+            return [each["message"] for each in warnings(connection, wanted, lambda digest: pytest.fail(str(digest)))]
+
+    everything = found()
+    assert everything
+    with asking(Identity(subject="bob", reads=("/nowhere",))):
+        assert found() == everything
+
+
+def test_numbers_of_explanations_name_no_others(told: Api) -> None:
+    with asking(OF_MAPS), told.projector.views.read() as connection:
+        names = Names(connection, Limits(("/maps",)))
+        near = [{"host_id": "h1", "lacks": {}}, {"host_id": "h2", "lacks": {}}]
+        words = names.told({"nearest": near, "at": "/ads", "for_job": "a0", "hosts": 2})
+    assert [each["host_id"] for each in words["nearest"]] == [OTHER_HOST, "h2"]
+    assert (words["at"], words["for_job"], words["hosts"]) == (OTHER_POOL, OTHER_JOB, 2)
