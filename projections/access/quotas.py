@@ -14,6 +14,8 @@ from projections.access.identity import Identity
 from projections.api.problems import Problem
 
 ACTORS_MAX = 4096
+BURST_S = 10
+"""The calls of so many seconds may be made at once."""
 RETRY_S = "5"
 
 
@@ -26,7 +28,7 @@ def actor_key(who: Identity, scope: Scope) -> str:
 
 
 class CallQuota:
-    """A token bucket for each actor, which holds the calls of a second."""
+    """A token bucket for each actor, which holds the calls of `BURST_S`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -35,9 +37,9 @@ class CallQuota:
 
     def take(self, key: str, per_s: int) -> None:
         """Counts a call. Raises a problem where there have been too many."""
-        now = self._clock()
-        rest, since = self._buckets.pop(key, (float(per_s), now))
-        rest = min(float(per_s), rest + (now - since) * per_s)
+        now, most = self._clock(), float(per_s * BURST_S)
+        rest, since = self._buckets.pop(key, (most, now))
+        rest = min(most, rest + (now - since) * per_s)
         self._buckets[key] = (rest - 1 if rest >= 1 else rest, now)
         if len(self._buckets) > ACTORS_MAX:
             self._buckets.popitem(last=False)
