@@ -80,12 +80,11 @@ class Permits:
         self._grants = grants
         self._names = names
 
-    def fact(self, event: Event, key: str = "") -> Permit:
+    def fact(self, event: Any, key: str = "") -> Permit:
         """The permit to write a fact; `key`: the job that it belongs to, where it doesn't say so itself."""
         who, need = present(), NEEDS[type(event)]
         if who.is_cell and not self._grants.now().lockdowns:
             return FREE
-        about: Any = event
         if need.over is Over.JOB:
             job_id = getattr(event, "job_id", key)
             if who.run is not None:
@@ -93,7 +92,7 @@ class Permits:
             if isinstance(event, ImagePrefetchRequested) and not self._is_there(job_id):
                 return self.pool(need.verb, ROOT)  # of a job that is still to be submitted
             return self.job(need.verb, job_id)
-        pool = ROOT if need.over is Over.CELL else getattr(about, "pool", "") or about.path
+        pool = ROOT if need.over is Over.CELL else getattr(event, "pool", "") or event.path
         return self.pool(need.verb, parent_of(pool) if need.over is Over.ABOVE else pool)
 
     def pool(self, verb: Verb, pool: str, own: bool = False) -> Permit:

@@ -7,6 +7,8 @@ import click
 from events.roles import ROLES, Verb
 from paceline.cli.commands.common import (
     DECIDED_S,
+    DRY_RUN,
+    REASON,
     at_option,
     cell_option,
     complete,
@@ -22,9 +24,6 @@ from paceline.output import Column, TableOptions, ahead, facts, say, show, table
 if TYPE_CHECKING:
     from paceline.client.access_models import WhoAmI
     from paceline.client.client import Client
-
-REASON = click.option("--reason", default="", help="Reason, recorded in the log.")
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Only check it; nothing is written.")
 
 
 @click.group(cls=CommandGroup)

@@ -96,6 +96,8 @@ class Target(click.Path):
 
 FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
 """Files, folders or standard input; what is wrong with them is said when they are read."""
+REASON = click.option("--reason", default="", help="Reason, recorded in the log.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Only check it; nothing is written.")
 FOLDER = click.Path(file_okay=False, writable=True, path_type=Path)
 """A folder to write to, there or not."""
 

@@ -7,6 +7,8 @@ import click
 from events.roles import ROLES
 from paceline.cli.commands.common import (
     DECIDED_S,
+    DRY_RUN,
+    REASON,
     at_option,
     cell_option,
     complete,
@@ -44,8 +46,8 @@ def token() -> None:
 @click.option(
     "--ttl", default="30d", show_default=True, metavar="TIME", help="How long it holds. 0: until it is revoked."
 )
-@click.option("--reason", default="", help="Reason, recorded in the log.")
-@click.option("--dry-run", is_flag=True, help="Only check it; nothing is written.")
+@REASON
+@DRY_RUN
 @output_option
 @cell_option
 @with_client
@@ -102,8 +104,8 @@ def list_(client: "Client", zone: str, form: str, shape: TableOptions) -> None:
 
 @token.command(epilog=examples("paceline token revoke t-5f0c9a1e --reason 'leaked in a build log'"))
 @click.argument("token_id", metavar="TOKEN")
-@click.option("--reason", default="", help="Reason, recorded in the log.")
-@click.option("--dry-run", is_flag=True, help="Only check it; nothing is written.")
+@REASON
+@DRY_RUN
 @output_option
 @cell_option
 @with_client
