@@ -10,6 +10,7 @@ from sqlalchemy import select
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from events.process.health import Health
+from events.signing_keys import FOLDER, SigningKeys
 from hostagent.gateway.remote_execs import RemoteExecs
 from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.gateway.secrets.remote import RemoteSecrets
@@ -109,6 +110,7 @@ class Api:
             carries=RemoteExecs(gateways, start.token, self._tls),
             secrets=RemoteSecrets(gateways, start.token, cell, self._tls),
             names=name_hashes(settings.data),
+            signing_keys=SigningKeys(settings.data / FOLDER),
             alarm_unread_ms=settings.alarm_unread_ms,
         )
 

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from events.log.ahead import AheadLog
 from events.log.port import Log, LogError
 from events.process.clock import SystemClock
+from events.signing_keys import FOLDER, SigningKeys
 from hostagent.agent_state import AgentFault
 from hostagent.fleet import SIM_CAPACITY, Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
@@ -280,6 +281,7 @@ class Up:
             carries=LocalExecs(relay),
             secrets=LocalSecrets(secrets, self._gateway.post),
             names=name_hashes(self._data),
+            signing_keys=SigningKeys(self._data / FOLDER),
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token, self._sign_in)

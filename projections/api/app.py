@@ -10,6 +10,7 @@ from events.bounds import ALARM_UNREAD_MS
 from events.codec import encode
 from events.hashed_names import NameHashes
 from events.log.port import Log, NewRecord
+from events.signing_keys import SigningKeys
 from paceline.client.cell_models import ServedCell
 from paceline.client.proof import Proving
 from projections.access.authentication import Authentication
@@ -60,6 +61,7 @@ from projections.api.context import (
 )
 from projections.api.description import install_description
 from projections.api.errors import install
+from projections.api.fact_signing import FactSigning
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
 from projections.api.moments import Moments, MomentSource
@@ -101,6 +103,7 @@ def create_app(
     secrets: Secrets | None = None,
     host_usage: AskHost | None = None,
     names: NameHashes | None = None,
+    signing_keys: SigningKeys | None = None,
 ) -> FastAPI:
     """The app over the views of a cell.
 
@@ -108,8 +111,8 @@ def create_app(
     agents, `task_log` asks a host for output, `host_usage` for what its runs use, `others` are the logs of the other
     cells, which are told of pools, `moments` makes views of the past, `operations` tells what this process knows beside
     the views, `replays` decides rounds again, `plans` plans facts, `placements` derives candidates; `carries` takes
-    commands into runs, `secrets` keeps values, `names` has the key by which names are hashed; `alarm_unread_ms`: see
-    `machine_lag.late_since_ms`.
+    commands into runs, `secrets` keeps values, `names` has the key by which names are hashed, `signing_keys` sign facts
+    of proven actors; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
@@ -126,6 +129,7 @@ def create_app(
         secrets=secrets,
         host_usage=host_usage,
         names=names,
+        signing=None if signing_keys is None else FactSigning(signing_keys, log.cell, [facts, *others]),
     )
     authentication = Authentication(token, grants, names)
     authentication.on_use = TokenUses(lambda used: facts.append([NewRecord(used.topic, b"", encode(used))])).note

@@ -15,7 +15,6 @@ from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
 from events.roles import Verb
 from events.spec.job import JobSpec
-from projections.api.acting import signed
 from projections.api.context import Context
 from projections.api.image_tags import pinned
 from projections.api.job_specs import checked_spec, invalid_spec, must_know_resources
@@ -132,9 +131,9 @@ class _Checks:
             self._tasks[event.pool] += event.instances
         self._hashes[event.job_id] = event.spec_hash
         key = event.job_id.encode()
-        by_whom = signed(event, *permit)
+        by_whom = self._context.by_whom(event, *permit)
         value = spec.encoded if by_whom is spec.to_event() else encode(by_whom)
-        chunks = [NewRecord(each.topic, key, encode(signed(each, *permit))) for each in spec.chunks]
+        chunks = [NewRecord(each.topic, key, encode(self._context.by_whom(each, *permit))) for each in spec.chunks]
         return Accepted(event, [*chunks, NewRecord(event.topic, key, value)], warnings)
 
     def _state(self, event: JobSubmitted) -> str | None:

@@ -28,6 +28,7 @@ from paceline.client.output_ask import OutputAsk
 from projections.access.identity import present
 from projections.access.limits import ByLimits
 from projections.api.acting import signed
+from projections.api.fact_signing import FactSigning
 from projections.api.log_loss import Appends
 from projections.api.parameters import known_parameters
 from projections.api.permits import FREE, Permits
@@ -60,6 +61,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0}
 
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Event)
 
 
 def spread(text: str) -> dict[int | None, str]:
@@ -253,6 +255,7 @@ class Context:
     secrets: Secrets | None = None
     host_usage: AskHost | None = None
     names: NameHashes = field(default_factory=NameHashes)
+    signing: FactSigning | None = None
     is_past: bool = False
     """Whether it shows a moment that is over."""
     beside: "list[Context]" = field(default_factory=list)
@@ -278,12 +281,17 @@ class Context:
         """The map of hosts, as who asks sees them."""
         return self.caches.mine().host_maps
 
+    def by_whom(self, event: E, binding: int | None = None, read_to: int | None = None) -> E:
+        """The fact with who makes the request and what allows it, signed where that is proven."""
+        event = signed(event, binding, read_to)
+        return event if self.signing is None else self.signing(event)
+
     def append(self, event: Event, key: str, before: Sequence[Event] = ()) -> int:
         """Writes a fact, after others of its topic, with who makes the request and what allows it; returns its offset.
         Raises a problem where nothing does.
         """
         permit = self.permits.fact(event, key)
-        facts = [signed(each, *permit) for each in (*before, event)]
+        facts = [self.by_whom(each, *permit) for each in (*before, event)]
         return self.facts.append([NewRecord(each.topic, key.encode(), encode(each)) for each in facts])[-1]
 
     def append_uploads(self, uploads: Sequence[Event], key: str) -> None:
@@ -295,7 +303,7 @@ class Context:
         """Writes a fact to the other cells."""
         permit = self.permits.fact(event, key) if self.others else FREE
         for facts in self.others:
-            facts.append([NewRecord(event.topic, key.encode(), encode(signed(event, *permit)))])
+            facts.append([NewRecord(event.topic, key.encode(), encode(self.by_whom(event, *permit)))])
 
     def cells_with_pool(self, path: str) -> "list[Context]":
         """The contexts beside this one whose cells take a pool for one of this cell's."""
