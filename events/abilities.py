@@ -64,6 +64,8 @@ class _Asks(Protocol):
     @property
     def secrets(self) -> Sequence[object]: ...
     @property
+    def run_token(self) -> bool: ...
+    @property
     def isolation(self) -> "_Isolation | None": ...
 
 
@@ -82,7 +84,7 @@ def needed(job: _Asks) -> list[str]:
         VOLUMES: len(job.volumes) > 0,
         CGROUP: apart is not None and (apart.level == "cgroup" or apart.cpu_limit > 0 or apart.processes > 0),
         CONTAINER: apart is not None and apart.level == "container",
-        SECRETS: len(job.secrets) > 0,
+        SECRETS: len(job.secrets) > 0 or job.run_token,
     }
     devices = apart.devices if apart is not None else ()
     return [*(attribute for attribute, uses in asks.items() if uses), *(f"{DEVICE}{path}" for path in devices)]

@@ -25,7 +25,8 @@ SUBJECT_MAX = 128
 SIZES_MAX = 4096
 CREDENTIAL_SHOWN = 16
 """Characters of what proves a name that stand beside it."""
-_OF_RUN = re.compile(r"job/(.+)/task/(\d+)/run/(\d+)")
+OF_RUN = re.compile(r"job/(.+)/task/(\d+)/run/(\d+)")
+"""The subject of a run."""
 _sizes: dict[tuple[bytes, Actor | None], int] = {}
 _NAMELESS = {SESSION: "a web session", API: "an API call"}
 
@@ -42,7 +43,7 @@ def named(actor: Actor) -> str:
         return f"{name} (unverified)"
     if actor.how == CERTIFICATE:
         return f"{name} (host certificate)" if actor.subject else "host certificate"
-    if actor.how == RUN and (run := _OF_RUN.fullmatch(actor.subject)):
+    if actor.how == RUN and (run := OF_RUN.fullmatch(actor.subject)):
         return "run {2} of {0}/{1}".format(*run.groups())
     return f"{name} (token {_short(actor.credential)})" if actor.how == TOKEN and actor.credential else name
 

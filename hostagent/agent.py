@@ -549,7 +549,7 @@ class Agent:
         for item in items:
             job = jobs[item.job]
             key = RunKey(job.job_id, item.instance, item.run)
-            if item.kind == OrderKind.START and key not in self.runs and job.secrets:
+            if item.kind == OrderKind.START and key not in self.runs and (job.secrets or job.run_token):
                 self._secrets.want(key, partial(self._start, key, job, item), partial(self.runs.refuse, key))
             elif item.kind == OrderKind.START and key not in self.runs:
                 try:

@@ -2,6 +2,7 @@
 
 import signal
 
+from events import run_tokens
 from events.port_names import variable_of
 from events.secret_names import secret_variable
 from hostagent import kernel
@@ -22,6 +23,7 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, s
     env = _environment(job, item, host_id, user, ports)
     place = f"{HOME}/secrets" if job.isolation is not None and job.isolation.image else secrets
     env |= {secret_variable(each.name): f"{place}/{each.name}" for each in job.secrets}
+    env |= {run_tokens.VARIABLE: f"{place}/{run_tokens.SECRET}"} if job.run_token else {}
     return Launch(
         command=job.command,
         env=env | (variables(gang, item.instance) if gang else {}),

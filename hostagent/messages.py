@@ -316,6 +316,8 @@ class JobOrder(msgspec.Struct):
     secrets: tuple[Secret, ...] = ()
     gang: str = ""
     """Where the members of its gang are, see `gang_members.packed`."""
+    run_token: bool = False
+    """Each run gets a token of its own, beside its secrets."""
 
 
 class RunOrder(msgspec.Struct, array_like=True):
@@ -517,4 +519,5 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         health=spec.health,
         secrets=spec.secrets,
         gang=gang,
+        run_token=spec.run_token,
     )

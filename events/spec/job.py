@@ -135,6 +135,11 @@ class JobSpec(Spec):
         description="Names of secrets whose values a run finds in files, or {name, version}; without a version the "
         "newest one when the job is submitted.",
     )
+    run_token: bool = Field(
+        default=False,
+        description="Whether each run finds in PACELINE_TOKEN_FILE the path of a token with which it may read its own "
+        "job and add instances to it.",
+    )
     open_files: Annotated[int, Field(ge=1, le=OPEN_FILES_MAX)] | None = Field(
         default=None, description="Files and connections that a run may have open; none: as many as its agent."
     )
@@ -445,6 +450,7 @@ class JobSpec(Spec):
             port_numbers=port_numbers(self.ports),
             volumes=tuple(self.volumes),
             secrets=tuple(each.to_part() for each in self.secrets),
+            run_token=self.run_token,
             priority=self.priority,
             preemptible=self.preemptible and self.kind != "daemon",
             revocable=self.revocable,
@@ -546,6 +552,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "ports": ports_body(event.ports, event.port_numbers),
         "volumes": list(event.volumes),
         "secrets": secrets_body(event.secrets),
+        "run_token": event.run_token,
         "priority": event.priority,
         "preemptible": event.preemptible,
         "revocable": event.revocable,

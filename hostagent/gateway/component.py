@@ -421,7 +421,8 @@ class Gateway:
         if host is None or not key or not host.current(self.name, post.session):
             return None
         runs = tuple((run, self._desired_runs.secrets_of(host.number, *run)) for run in post.runs)
-        return Grant(self.cell, post.host_id, post.session, key, runs)
+        tokens = frozenset(run for run in post.runs if self._desired_runs.has_token(host.number, *run))
+        return Grant(self.cell, post.host_id, post.session, key, runs, tokens)
 
     def _close_exec(self, event: ExecClosed) -> None:
         """Writes the end of a command once, though both its gateway and its host tell of it."""

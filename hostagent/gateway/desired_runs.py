@@ -13,6 +13,7 @@ from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.hosts import HostOffered
+from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesChanged,
@@ -143,14 +144,22 @@ class DesiredRuns:
 
     def secrets_of(self, number: int, job_id: str, instance: int, run: int) -> tuple[Secret, ...]:
         """The secrets that a run on a host needs; none where it isn't to run there, or not any more."""
+        spec = self._spec_there(number, job_id, instance, run)
+        return spec.secrets if spec is not None else ()
+
+    def has_token(self, number: int, job_id: str, instance: int, run: int) -> bool:
+        """Whether a run on a host is to have a token; not where it isn't to run there, or not any more."""
+        spec = self._spec_there(number, job_id, instance, run)
+        return spec is not None and spec.run_token
+
+    def _spec_there(self, number: int, job_id: str, instance: int, run: int) -> JobSubmitted | None:
         slots, exists = self._slots.find((job_id,), np.zeros(1, np.int32), np.array([instance]))
         slot = int(slots[0])
         if not exists[0] or self._slots["state"][slot] != STARTING:
-            return ()
+            return None
         if int(self._slots["run"][slot]) != run or int(self._slots["host"][slot]) != number:
-            return ()
-        spec = self._specs.get(Variant(job_id, int(self._slots["version"][slot]), 0))
-        return spec.secrets if spec is not None else ()
+            return None
+        return self._specs.get(Variant(job_id, int(self._slots["version"][slot]), 0))
 
     def runs(self, number: int) -> int:
         """Counts the runs of a host that are not over."""

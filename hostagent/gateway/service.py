@@ -21,6 +21,7 @@ from events.process.clock import SystemClock
 from events.process.file_locks import hold
 from events.process.hang_watch import HANG_S, HangDetector, place
 from events.process.health import Health
+from events.signing_keys import SigningKeys
 from hostagent.fleet import SIM_CAPACITY, Fleet, SimHost
 from hostagent.gateway.agents import Agents, join_routes
 from hostagent.gateway.component import Gateway
@@ -69,13 +70,14 @@ def run_gateway(
     health_routes: HealthRoutes = lambda health: [],
     tls: ServerContext | None = None,
     ca: HostCa | None = None,
+    keys: SigningKeys | None = None,
 ) -> None:
     """Serves until `stop` is set, then ends within 10 s. `name`: of this gateway in its cell, the same over restarts;
     `folder`: where it keeps its fold, for this gateway alone; `on_ready` is called once agents are served;
     `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `secrets`: the folder of their store, None:
     `secrets` in `folder`; `trouble`: what is wrong with the log now,
     empty: nothing; `health_routes` makes the health endpoints of its health;
-    `tls`: see `Server`; `ca`: the cell's own CA, whose certificates `tls` takes.
+    `tls`: see `Server`; `ca`: the cell's own CA, whose certificates `tls` takes; `keys` sign tokens of runs.
 
     Raises `LogGap`, `LogFault`, `OSError`, `GatewayHangs`. While the log is away it goes on.
     """
@@ -83,7 +85,9 @@ def run_gateway(
     folder.mkdir(parents=True, exist_ok=True)
     with listening, _hold(folder):
         turning = GatewayThread(log, folder, name, sim_hosts, on_ready, stop)
-        app = _app(turning.gateway, token, SecretFolder(secrets or folder / "secrets"), trouble, health_routes, ca)
+        app = _app(
+            turning.gateway, token, SecretFolder(secrets or folder / "secrets"), trouble, health_routes, ca, keys
+        )
         server = Server(app, GRACE_S, tls=tls)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
@@ -164,6 +168,7 @@ def _app(
     trouble: Callable[[], str],
     health_routes: HealthRoutes,
     ca: HostCa | None,
+    keys: SigningKeys | None,
 ) -> FastAPI:
     app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
     agents = Agents(gateway, token, ca)
@@ -172,7 +177,7 @@ def _app(
     app.include_router(output_routes(gateway, token))
     app.include_router(usage_routes(gateway, token))
     app.include_router(exec_routes(ExecRelay(gateway), token, agents))
-    app.include_router(agent_routes(agents, secrets))
+    app.include_router(agent_routes(agents, secrets, keys))
     app.include_router(store_routes(gateway, secrets, token))
     app.add_middleware(Proving, token=token)
 

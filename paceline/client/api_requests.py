@@ -74,6 +74,8 @@ class Requests:
             server, pin = running.listen, running.tls_cert
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
             proven = token
+        elif token is None:
+            token = cell_file.token_of_run()
         self.server = server_url(server)
         if token is None and may_be_signed_in:
             token = sign_ins.token_for(folder, self.server)

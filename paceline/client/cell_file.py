@@ -43,6 +43,16 @@ def _alive(pid: int) -> bool:
     return True
 
 
+def token_of_run() -> str | None:
+    """The token of the run that this process is part of, as its host keeps it; None: it has none."""
+    if not (file := os.environ.get("PACELINE_TOKEN_FILE")):
+        return None
+    try:
+        return Path(file).read_text().strip()
+    except OSError:
+        return None
+
+
 def data_folder() -> Path:
     """The data folder where nobody names one: PACELINE_DATA, else `DATA_DEFAULT`."""
     return Path(os.environ.get("PACELINE_DATA") or DATA_DEFAULT).expanduser().absolute()

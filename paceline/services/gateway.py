@@ -5,6 +5,7 @@ import threading
 from events.log.archived import ArchivedLog
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, LogError
+from events.signing_keys import FOLDER, SigningKeys
 from hostagent.gateway.service import GatewayHangs, run_gateway
 from paceline.services import health_pages
 from paceline.services.data_folder import CannotStart
@@ -35,6 +36,7 @@ def serve(settings: Settings, start: Start) -> None:
             health_pages.routes,
             start.tls,
             host_ca(settings) if start.tls else None,
+            SigningKeys(settings.data / FOLDER),
         )
     except (LogError, OSError, GatewayHangs) as fault:
         raise CannotStart(str(fault)) from fault

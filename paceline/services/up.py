@@ -262,7 +262,8 @@ class Up:
         gateway.include_router(join_routes(agents))
         gateway.include_router(exec_routes(relay, self._token, agents))
         secrets = SecretFolder(self._data / "secrets")
-        gateway.include_router(agent_routes(agents, secrets))
+        keys = SigningKeys(self._data / FOLDER)
+        gateway.include_router(agent_routes(agents, secrets, keys))
         app = create_app(
             self.projector.views,
             self.log,
@@ -281,7 +282,7 @@ class Up:
             carries=LocalExecs(relay),
             secrets=LocalSecrets(secrets, self._gateway.post),
             names=name_hashes(self._data),
-            signing_keys=SigningKeys(self._data / FOLDER),
+            signing_keys=keys,
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token, self._sign_in)

@@ -318,6 +318,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     secrets: tuple[SecretRow, ...] = ()
     rules: RulesRow | None = None
     sla: SlaRow | None = None
+    run_token: bool = False
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

@@ -154,7 +154,7 @@ class OidcProver:
 
     async def proven(self, token: str) -> Proven:
         """The identity and the claims of a token. Raises a problem where it is not genuine, or not for now and here."""
-        header, claims = (_part(token, at) for at in (0, 1))
+        header, claims = (part(token, at) for at in (0, 1))
         if str(claims.get("iss", "")).rstrip("/") != self._issuer.url.rstrip("/"):
             raise refused("TOKEN_ISSUER_WRONG", "the token is of another issuer than that of this cell")
         if header.get("alg") not in ALGORITHMS:
@@ -224,7 +224,7 @@ async def fetch_json(address: str) -> dict[str, Any]:
     return document
 
 
-def _part(token: str, at: int) -> dict[str, Any]:
+def part(token: str, at: int) -> dict[str, Any]:
     """A part of a token, before it is known to be genuine; empty where it can't be read."""
     text = token.split(".")[at]
     try:

@@ -15,6 +15,7 @@ from paceline.client.cell_models import ServedCell
 from paceline.client.proof import Proving
 from projections.access.authentication import Authentication
 from projections.access.grants import Grants
+from projections.access.run_tokens import RunProver
 from projections.access.token_uses import TokenUses
 from projections.api import (
     access,
@@ -75,11 +76,12 @@ STREAMS_MAX = 64
 
 
 class Guarded(NamedTuple):
-    """Parts that guard an app: the token of the cell, its address, and the authentication of requests."""
+    """Parts that guard an app: the token of the cell, its address, the authentication of requests, and its keys."""
 
     token: str
     listen: str
     authentication: Authentication
+    keys: SigningKeys | None = None
 
 
 def create_app(
@@ -112,7 +114,7 @@ def create_app(
     cells, which are told of pools, `moments` makes views of the past, `operations` tells what this process knows beside
     the views, `replays` decides rounds again, `plans` plans facts, `placements` derives candidates; `carries` takes
     commands into runs, `secrets` keeps values, `names` has the key by which names are hashed, `signing_keys` sign facts
-    of proven actors; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
+    of proven actors and tokens of runs; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
@@ -133,7 +135,9 @@ def create_app(
     )
     authentication = Authentication(token, grants, names)
     authentication.on_use = TokenUses(lambda used: facts.append([NewRecord(used.topic, b"", encode(used))])).note
-    app = app_over(context, Guarded(token, listen, authentication), gateway)
+    if signing_keys is not None:
+        authentication.provers.append(RunProver(views, signing_keys, context.cell))
+    app = app_over(context, Guarded(token, listen, authentication, signing_keys), gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
 

@@ -42,6 +42,8 @@ def create_cells_app(apps: Mapping[int, FastAPI], moments: MomentSource | None =
         context.others.extend(other.facts for number, other in contexts.items() if number not in with_log)
         context.beside.extend(other for number, other in contexts.items() if number != cell)
     guards: Guarded = next(iter(apps.values())).state.guards
+    for other in list(apps.values())[1:]:
+        guards.authentication.provers.extend(other.state.guards.authentication.provers)
     app = _app_over(apps, contexts, guards)
 
     def past(then: Mapping[int, Context]) -> FastAPI:

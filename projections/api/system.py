@@ -9,6 +9,8 @@ from sqlalchemy import Connection
 
 from events.codec import decode
 from events.log.lookup import record_at
+from events.run_tokens import key_set
+from events.signing_keys import SigningKeys
 from events.topics import ALL, MACHINES, rounds_of
 from paceline.client.cell_models import CellInfo, Readiness, SignInInfo
 from paceline.client.operation_models import RoundRecord, RoundReplay
@@ -24,6 +26,8 @@ from projections.record_json import at, whole
 from projections.views.reader import folded
 
 _LIVE = b'{"live":true}'
+JWKS_KEPT_S = 300
+"""So long others may keep the public keys."""
 LAG_MAX = 10_000
 """Records that the views may be behind and still count as ready."""
 
@@ -128,6 +132,14 @@ def probes() -> APIRouter:
     async def livez() -> Response:
         """Whether this process answers."""
         return Response(_LIVE, media_type="application/json")
+
+    @router.get("/.well-known/jwks.json", include_in_schema=False)
+    def jwks(request: Request) -> Response:
+        """The public keys by which anybody verifies a token of a run."""
+        keys: SigningKeys | None = request.app.state.guards.keys
+        body = key_set(keys.published() if keys is not None else ())
+        headers = {"Cache-Control": f"public, max-age={JWKS_KEPT_S}"}
+        return Response(orjson.dumps(body), media_type="application/jwk-set+json", headers=headers)
 
     @router.get("/v1/sign-in", response_model=None)
     async def sign_in(request: Request) -> SignInInfo:

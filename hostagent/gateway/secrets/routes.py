@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from events.bounds import SECRET_BYTES_MAX
 from events.records.parts import Actor
+from events.signing_keys import SigningKeys
 from hostagent.gateway.agents import Agents
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskSecrets
@@ -29,7 +30,7 @@ from hostagent.gateway.secrets.store import SecretStore
 from hostagent.secret_messages import SecretsAnswer, SecretsAsk
 
 
-def agent_routes(agents: Agents, store: SecretStore) -> APIRouter:
+def agent_routes(agents: Agents, store: SecretStore, keys: SigningKeys | None = None) -> APIRouter:
     """`/v1/agents/HOST/secrets`: the secrets of runs that this host is to start in its present session."""
     router = APIRouter(include_in_schema=False)
     gateway = agents.gateway
@@ -40,13 +41,13 @@ def agent_routes(agents: Agents, store: SecretStore) -> APIRouter:
             agents.check(request, host_id)
             check_serving(gateway)
             ask = decoded(await body_of(request), SecretsAsk)
-            keys = tuple(each.key for each in ask.runs)
+            runs = tuple(each.key for each in ask.runs)
             grant: Grant | None = await answered(
-                lambda done: gateway.post(AskSecrets(host_id, ask.session, keys, done))
+                lambda done: gateway.post(AskSecrets(host_id, ask.session, runs, done))
             )
             if grant is None:
                 raise Denied(409, "not the current session of this host, or it has no key")
-            return _json(SecretsAnswer(await asyncio.to_thread(sealed_for, grant, store)))
+            return _json(SecretsAnswer(await asyncio.to_thread(sealed_for, grant, store, keys)))
 
         return await guarded(answer())
 
