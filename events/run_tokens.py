@@ -1,4 +1,4 @@
-"""Tokens of runs: JWTs that a cell signs (EdDSA), for its own API. Whoever has its public keys can verify one."""
+"""Tokens of runs (decision 103): JWTs by EdDSA of a cell for its own API, verified by its public keys."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -71,10 +71,10 @@ def opened(token: str, keys: Sequence[SigningKey], cell: int, now: Callable[[], 
     ends = claims.get("exp")
     if not isinstance(ends, int) or now() >= ends + SKEW_S:
         raise WrongRunToken("TOKEN_EXPIRED", f"the token has expired: read the file of {VARIABLE} again")
-    named = OF_RUN.fullmatch(str(claims.get("sub", "")))
-    if named is None:
+    subject = OF_RUN.fullmatch(str(claims.get("sub", "")))
+    if subject is None:
         raise WrongRunToken("TOKEN_SUBJECT_MISSING", "the token names no run")
-    return NamedRun(named[1], int(named[2]), int(named[3]))
+    return NamedRun(subject[1], int(subject[2]), int(subject[3]))
 
 
 def key_set(keys: Sequence[SigningKey]) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def _grows(connection: Connection, event: Event, offset: int) -> bool:
     spec, before = decode(event.spec), submission(connection, offset)
     if not isinstance(spec, JobSubmitted) or spec.instances <= before.instances:
         return False
-    same = {"instances": before.instances, "actor": None, "command_id": ""}
+    same = {"instances": before.instances, "actor": None, "command_id": "", "spec_hash": b""}
     fields = {name: value for name, value in same.items() if name in spec.__struct_fields__}
     return msgspec.structs.replace(spec, **fields) == msgspec.structs.replace(before, **fields)
 

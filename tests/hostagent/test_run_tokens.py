@@ -65,12 +65,18 @@ def test_a_run_grows_its_own_job_and_does_nothing_else(driven: Driven) -> None:
     assert driven.ask(other, "GET", "/v1/jobs/b").status_code == 200
     assert spec.status_code == 200, spec.text
     changed = spec.json()["spec"] | {"instances": 2, "description": "mine"}
-    assert driven.ask(token, "POST", "/v1/jobs/a/updates?wait=20s", changed).status_code == 403
-    assert driven.ask(token, "POST", "/v1/jobs/a/stops?wait=20s", {}).status_code in (403, 404)
-    grown = driven.ask(token, "POST", "/v1/jobs/a/updates?wait=20s", spec.json()["spec"] | {"instances": 2})
+    refused = driven.ask(token, "POST", "/v1/jobs/a/updates?wait=20s", {"command_id": "1", "spec": changed})
+    assert refused.status_code == 403, refused.text
+    assert driven.ask(token, "POST", "/v1/jobs/a/stops?wait=20s", {"command_id": "3"}).status_code in (403, 404)
+    grown = driven.ask(
+        token,
+        "POST",
+        "/v1/jobs/a/updates?wait=20s",
+        {"command_id": "2", "spec": spec.json()["spec"] | {"instances": 2}},
+    )
     assert grown.status_code < 300, grown.text
     driven.cell.until(lambda: driven.cell.get("/v1/jobs/a").json()["instances"] == 2)
-    assert driven.cell.request("POST", "/v1/jobs/a/stops?wait=20s", {}).status_code < 300
+    assert driven.cell.request("POST", "/v1/jobs/a/stops?wait=20s", {"command_id": "3"}).status_code < 300
     driven.cell.until(lambda: driven.ask(token, "GET", "/v1/jobs/a").status_code == 401)
     assert driven.refused(token) == "RUN_ENDED"
     everything = b"".join(path.read_bytes() for path in driven.cell.data.rglob("*") if path.is_file())
