@@ -43,7 +43,7 @@ class RunProver:
         except WrongRunToken as wrong:
             raise refused(wrong.code, str(wrong)) from wrong
         if not self._is_live(*run):
-            raise refused("RUN_ENDED", f"run {run.run} of task {run.job_id}/{run.instance} isn't live")
+            raise refused("TOKEN_RUN_ENDED", f"run {run.run} of task {run.job_id}/{run.instance} isn't live")
         subject = f"job/{run.job_id}/task/{run.instance}/run/{run.run}"
         return Identity(subject, how=RUN, run=(run.job_id, run.instance, run.run), reads=(), reads_job=run.job_id)
 

@@ -78,7 +78,7 @@ def test_a_run_grows_its_own_job_and_does_nothing_else(driven: Driven) -> None:
     driven.cell.until(lambda: driven.cell.get("/v1/jobs/a").json()["instances"] == 2)
     assert driven.cell.request("POST", "/v1/jobs/a/stops?wait=20s", {"command_id": "3"}).status_code < 300
     driven.cell.until(lambda: driven.ask(token, "GET", "/v1/jobs/a").status_code == 401)
-    assert driven.refused(token) == "RUN_ENDED"
+    assert driven.refused(token) == "TOKEN_RUN_ENDED"
     everything = b"".join(path.read_bytes() for path in driven.cell.data.rglob("*") if path.is_file())
     assert token.encode() not in everything + driven.cell.output.read_bytes()
 
