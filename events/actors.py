@@ -1,4 +1,4 @@
-"""The actor of a fact: how a name is known, what it is worth, and the bytes of a fact without it.
+"""The actor of a fact: how a name is known, and the bytes of a fact without it.
 
 No machine looks at `actor`: two submissions that differ in nothing else are the same job, of the same size.
 """
@@ -18,34 +18,12 @@ from events.topics import POOLS
 ENVIRONMENT, SYSTEM_USER, HEADER, SESSION, API = "environment", "system-user", "header", "session", "api"
 TOKEN, OIDC, CERTIFICATE, RUN = "token", "oidc", "certificate", "run"
 PROVEN = frozenset((TOKEN, OIDC, CERTIFICATE, RUN))
-"""The ways in which a server knows a name by proof."""
-VERIFIED: frozenset[str] = frozenset()
-"""The ways in which a name is known for sure: none while facts aren't signed, as who writes to Kafka may claim any."""
+"""The ways in which a server knows a name by proof. Who writes to Kafka may claim any: signatures tell them apart."""
 SUBJECT_MAX = 128
 SIZES_MAX = 4096
-CREDENTIAL_SHOWN = 16
-"""Characters of what proves a name that stand beside it."""
 OF_RUN = re.compile(r"job/(.+)/task/(\d+)/run/(\d+)")
 """The subject of a run."""
 _sizes: dict[tuple[bytes, Actor | None], int] = {}
-_NAMELESS = {SESSION: "a web session", API: "an API call"}
-
-
-def is_verified(actor: Actor) -> bool:
-    """Whether it is known for sure who it was."""
-    return actor.how in VERIFIED
-
-
-def named(actor: Actor) -> str:
-    """An actor in words, with what the name is worth: `ann (unverified)`, `ci (token t-3f2a)`, `run 3 of job/7`."""
-    name = actor.subject or _NAMELESS.get(actor.how, "somebody")
-    if not is_verified(actor):
-        return f"{name} (unverified)"
-    if actor.how == CERTIFICATE:
-        return f"{name} (host certificate)" if actor.subject else "host certificate"
-    if actor.how == RUN and (run := OF_RUN.fullmatch(actor.subject)):
-        return "run {2} of {0}/{1}".format(*run.groups())
-    return f"{name} (token {_short(actor.credential)})" if actor.how == TOKEN and actor.credential else name
 
 
 def writer_of(event: Event) -> str:
@@ -74,10 +52,6 @@ def body_without_actor(data: bytes, actor: Actor | None) -> bytes:
             _sizes.clear()
         _sizes[data[:start], actor] = size
     return data[start : -size or None]
-
-
-def _short(credential: str) -> str:
-    return credential if len(credential) <= CREDENTIAL_SHOWN else f"{credential[:CREDENTIAL_SHOWN]}…"
 
 
 def _size(schema: Any, actor: Actor | None) -> int:

@@ -1,8 +1,9 @@
 """Signatures of facts: proof that the actor of a fact is who it says (decision 100).
 
 What is signed is a canonical form of the fact: JSON with sorted keys, without fields that have their defaults, so that
-a fact which an earlier or a later schema wrote has the same. `Actor.signature` is the beginning of the key's hash and
-an Ed25519 signature. Keys stand in the log: `TokenIssued.public_key`.
+a fact which an earlier or a later schema wrote has the same. `Actor.signature` is the public key and an Ed25519
+signature, so that a fact alone shows whether it is genuine. Whether the key counts, the log says:
+`TokenIssued.public_key`.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from events.actors import PROVEN
+from events.codec import decode
 from events.records.base import Event
 from events.records.parts import Actor
 from events.records.pools import PoolDefined, PoolRemoved, RoleBound, RoleUnbound, TokenIssued, TokenRevoked
@@ -28,7 +30,7 @@ signed by one that counts.
 """
 VERIFIED, UNVERIFIED = "verified", "unverified"
 FORM = b"paceline fact 1\n"
-ID_BYTES, SIGNATURE_BYTES = 8, 64
+ID_BYTES, KEY_BYTES, SIGNATURE_BYTES = 8, 32, 64
 OF_ALL_CELLS = (PoolDefined, PoolRemoved, RoleBound, RoleUnbound, TokenIssued, TokenRevoked)
 """Facts that are written to each cell: they are signed once for all."""
 
@@ -41,9 +43,15 @@ class PublicKey(NamedTuple):
     key: bytes
     until_ms: int = 0
 
+    def vouches_for(self, actor: Actor) -> bool:
+        """Whether a signature by it proves an actor: keys of the cell do of anyone, others of their own subject."""
+        if actor.how not in PROVEN:
+            return False
+        return self.subject == CELL or (self.subject, self.token_id) == (actor.subject, actor.credential)
+
 
 def key_id(public_key: bytes) -> bytes:
-    """Names a public key, at the beginning of each signature by it."""
+    """The part of a hash of a public key that names it."""
     return sha256(public_key).digest()[:ID_BYTES]
 
 
@@ -60,32 +68,50 @@ def sign(event: E, cell: int, key: "Ed25519PrivateKey") -> E:
     actor: Actor | None = getattr(event, "actor", None)
     if actor is None:
         raise ValueError(f"{type(event).__name__} has no actor to vouch for")
-    signature = key_id(key.public_key().public_bytes_raw()) + key.sign(content(event, cell))
+    signature = key.public_key().public_bytes_raw() + key.sign(content(event, cell))
     return msgspec.structs.replace(event, actor=msgspec.structs.replace(actor, signature=signature))
 
 
-def is_genuine(event: Event, cell: int, public_key: bytes) -> bool:
-    """Whether a fact was signed by the owner of a key, for a cell."""
+def signer_of(actor: Actor | None) -> bytes:
+    """The public key by which a fact of an actor says that it was signed; empty: it isn't signed."""
+    return b"" if actor is None else actor.signature[:KEY_BYTES]
+
+
+def is_genuine(event: Event, cell: int) -> bool:
+    """Whether a fact was signed, for a cell, by the owner of the key that it names."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     actor: Actor | None = getattr(event, "actor", None)
-    if actor is None or len(actor.signature) != ID_BYTES + SIGNATURE_BYTES:
+    if actor is None or len(actor.signature) != KEY_BYTES + SIGNATURE_BYTES:
         return False
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(actor.signature[ID_BYTES:], content(event, cell))
+        key = Ed25519PublicKey.from_public_bytes(actor.signature[:KEY_BYTES])
+        key.verify(actor.signature[KEY_BYTES:], content(event, cell))
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
+def without_forgery(event: E, cell: int) -> E:
+    """The fact; where its signature isn't genuine, without it."""
+    actor: Actor | None = getattr(event, "actor", None)
+    if actor is None or not actor.signature or is_genuine(event, cell):
+        return event
+    return msgspec.structs.replace(event, actor=msgspec.structs.replace(actor, signature=b""))
+
+
+def decode_signed(data: bytes, cell: int) -> Event:
+    """The event that `encode` has written; without its signature where that isn't genuine. Raises `CodecError`."""
+    return without_forgery(decode(data), cell)
+
+
 class Keys:
     """The keys that vouch for facts, folded from the facts of paceline.pools in their order."""
 
-    def __init__(self, by_id: Mapping[bytes, PublicKey] | None = None, has_root: bool = False) -> None:
-        self.by_id: dict[bytes, PublicKey] = dict(by_id or {})
-        """By `key_id`."""
-        self.has_root = has_root or any(each.subject == CELL for each in self.by_id.values())
+    def __init__(self, by_key: Mapping[bytes, PublicKey] | None = None, has_root: bool = False) -> None:
+        self.by_key: dict[bytes, PublicKey] = dict(by_key or {})
+        self.has_root = has_root or any(each.subject == CELL for each in self.by_key.values())
         """Whether there has been a key of the cell."""
 
     def take(self, event: Event, at_ms: int) -> None:
@@ -94,10 +120,10 @@ class Keys:
             if event.subject == CELL and not self._counts(event, at_ms):
                 return
             key = PublicKey(event.token_id, event.subject, event.public_key, event.until_ms)
-            self.by_id.setdefault(key_id(event.public_key), key)
+            self.by_key.setdefault(event.public_key, key)
             self.has_root = self.has_root or event.subject == CELL
         elif isinstance(event, TokenRevoked):
-            self.by_id = {at: each for at, each in self.by_id.items() if each.token_id != event.token_id}
+            self.by_key = {at: each for at, each in self.by_key.items() if each.token_id != event.token_id}
 
     def standing(self, event: Event, cell: int, at_ms: int) -> str:
         """The worth of the actor of a fact that was written at a time: `VERIFIED`, or `UNVERIFIED`."""
@@ -105,22 +131,19 @@ class Keys:
         if actor is None or not actor.signature or actor.how not in PROVEN:
             return UNVERIFIED
         key = self._signer(event, cell, at_ms)
-        if key is None or (key.subject != CELL and (key.subject, key.token_id) != (actor.subject, actor.credential)):
-            return UNVERIFIED
-        return VERIFIED
+        return VERIFIED if key is not None and key.vouches_for(actor) else UNVERIFIED
 
     def _signer(self, event: Event, cell: int, at_ms: int) -> PublicKey | None:
         """The key that has signed a fact."""
-        actor: Actor | None = getattr(event, "actor", None)
-        key = self.by_id.get(actor.signature[:ID_BYTES]) if actor is not None else None
+        key = self.by_key.get(signer_of(getattr(event, "actor", None)))
         if key is None or (key.until_ms and at_ms >= key.until_ms):
             return None
-        return key if is_genuine(event, cell, key.key) else None
+        return key if is_genuine(event, cell) else None
 
     def _counts(self, event: TokenIssued, at_ms: int) -> bool:
         """Whether a key of the cell is one: the first has signed itself, each later one is signed by one before it."""
         if not self.has_root:
-            return is_genuine(event, 0, event.public_key)
+            return signer_of(event.actor) == event.public_key and is_genuine(event, 0)
         signer = self._signer(event, 0, at_ms)
         return signer is not None and signer.subject == CELL
 

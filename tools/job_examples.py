@@ -13,6 +13,7 @@ EXAMPLES: dict[str, str] = {
     "resources": "{cpu: 500m, memory: 2GiB, disk: 10GiB, gpu: 1}",
     "ports": "[http, {name: metrics, port: 9100}]",
     "volumes": "[data]",
+    "run_token": "true",
     "secrets": "[db, {name: tls, version: 3}]",
     "open_files": "4096",
     "isolation": "cgroup",

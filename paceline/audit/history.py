@@ -86,7 +86,7 @@ class AccessHistory:
     def learn(self, at_ms: int, fact: Event) -> None:
         """Takes what a fact says of keys, whatever entitlement said of it."""
         if (isinstance(fact, TokenIssued) and fact.public_key) or isinstance(fact, TokenRevoked):
-            keys = Keys(self._keys[-1].by_id, self._keys[-1].has_root)
+            keys = Keys(self._keys[-1].by_key, self._keys[-1].has_root)
             keys.take(fact, at_ms)
             self._keys.append(keys)
             self._keys_from.append(at_ms)

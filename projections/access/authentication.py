@@ -1,7 +1,7 @@
 """Authentication of requests: by the token of the cell, by tokens made for somebody, by what else proves a name."""
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Protocol
@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from events.actors import TOKEN
 from events.hashed_names import NameHashes
+from events.signatures import PublicKey
 from paceline.client.bearer import SCHEME, shown, unfit
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import EVERYTHING, NOBODY, Identity
@@ -60,6 +61,10 @@ class Authentication:
     def lets_in_anybody(self) -> bool:
         """Whether a role is bound to everybody: then who shows nothing may write here and there."""
         return bool(self.grants.now().bindings_of("", frozenset()))
+
+    def keys(self) -> Mapping[bytes, PublicKey]:
+        """The keys that vouch for names in facts. May ask the views."""
+        return self.grants.now().keys
 
     def hashes_in_facts(self) -> NameHashes | None:
         """The hashes by which facts name actors; None: they name them as they are. May ask the views."""

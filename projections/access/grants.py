@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.access import Binding, readable
 from events.records.parts import Actor
+from events.signatures import PublicKey
 from projections.views.reader import Views, ViewsAway
 
 OPEN = "open"
@@ -51,6 +52,8 @@ class Granted:
     tokens: Mapping[bytes, IssuedToken] = field(default_factory=dict)
     access: str = OPEN
     lockdowns: Mapping[str, Lockdown] = field(default_factory=dict)
+    keys: Mapping[bytes, PublicKey] = field(default_factory=dict)
+    """The keys that vouch for names in facts."""
     read_to: int = -1
     changed_by: str = ""
     """The decision that was the last to change any of it."""

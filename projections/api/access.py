@@ -283,7 +283,7 @@ def _target(context: Context, connection: Connection, name: str, who: Identity) 
         row = entities.job_row(connection, rest)
         if row is None:
             raise Problem(404, Code.NOT_FOUND, unknown_job([connection], rest) or f"there is no job {rest[:140]}")
-        return Target(name, row.pool, access.is_own(row, who.subject, context.names))
+        return Target(name, row.pool, context.permits.is_own(row, who.subject))
     if kind == "host" and rest:
         if text := unknown_host([connection], rest):
             raise Problem(404, Code.NOT_FOUND, text)

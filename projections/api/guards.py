@@ -21,6 +21,7 @@ from projections.access import identity
 from projections.access.authentication import Authentication, needed
 from projections.access.identity import Identity
 from projections.access.limits import LIMITED, limits
+from projections.actor_names import vouched_by
 from projections.api import acting
 from projections.api.permits import not_allowed
 from projections.api.problems import Problem
@@ -68,6 +69,7 @@ class Guards:
             if scope["method"] == "HEAD" and scope["path"] not in FOLLOWED and not STREAMED.fullmatch(scope["path"]):
                 scope["method"] = "GET"  # the server leaves the body out
             identity.begin(who)
+            vouched_by(self._authentication.keys)
             if scope["method"] not in READS:
                 in_session = scope["path"].startswith(PAGES)
                 acting.begin(scope, headers, who, in_session, self._authentication.hashes_in_facts)

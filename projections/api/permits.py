@@ -132,8 +132,12 @@ class Permits:
         with self._views.read() as connection:
             job = _job(connection, job_id)
         who = present()
-        is_own = who.run[0] == job_id if who.run is not None else is_own_job(job, who.subject, self._names)
+        is_own = who.run[0] == job_id if who.run is not None else self.is_own(job, who.subject)
         return self.pool(verb, job.pool, is_own)
+
+    def is_own(self, job: JobRow, subject: str) -> bool:
+        """Whether a subject has submitted a job, which gives it more rights there."""
+        return is_own_job(job, subject, self._names, self._grants.now().keys)
 
     def _is_there(self, job_id: str) -> bool:
         with self._views.read() as connection:

@@ -1,5 +1,6 @@
 """Queries of access: bindings, tokens, lockdowns, invitations and certificates at a state of the views."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,11 +9,13 @@ from sqlalchemy import Connection, Select, Table, func, select
 from events.access import Binding
 from events.hashed_names import NameHashes, is_hashed
 from events.records.parts import Actor
+from events.signatures import CELL, PublicKey
 from events.topics import POOLS
 from projections.access.grants import Granted, IssuedToken, Lockdown
 from projections.actor_names import from_kept
 from projections.queries.resources import settings_of
 from projections.views import tables
+from projections.views.access import vouching
 from projections.views.reader import reached
 from projections.views.rows import ACCESS_META, JobRow
 
@@ -102,6 +105,7 @@ def granted(connection: Connection, before: Granted = NOTHING) -> Granted:
         calls_per_s=settings.calls_per_s,
         streams_per_actor=settings.streams_per_actor,
         lockdowns=lockdowns(connection),
+        keys=vouching(connection).by_key,
         read_to=reached(connection).get(POOLS.name, -1),
         changed_by=changed_by,
     )
@@ -169,12 +173,13 @@ def certificates(connection: Connection) -> list[CertificateRow]:
     return [CertificateRow(*row) for row in connection.execute(query)]
 
 
-def is_own(job: JobRow, subject: str, names: NameHashes) -> bool:
+def is_own(job: JobRow, subject: str, names: NameHashes, keys: Mapping[bytes, PublicKey]) -> bool:
     """Whether a subject has submitted a job, which gives it more rights there: names that nobody has proven don't.
-    `names`: as the cell hashes them.
+    `names`: as the cell hashes them; `keys`: those that vouch for names.
     """
     name = names.of(subject) if is_hashed(job.submitter) else subject
-    return subject != "" and job.submitter == name and bool(job.submitter_proven)
+    key = keys.get(job.submitter_key)
+    return subject != "" and job.submitter == name and key is not None and key.subject in (CELL, subject)
 
 
 def _joined(of: Table) -> Select[Any]:

@@ -17,6 +17,7 @@ from events.records.base import Event
 from events.records.parts import Actor
 from events.records.pools import RoleBound
 from events.resources import Kinds
+from events.signatures import decode_signed
 from events.topics import FACTS, POOLS
 from projections.queries import story
 from projections.queries.log_records import Ends, back
@@ -109,7 +110,7 @@ def _has_actor(head: bytes) -> bool:
 def _deed(connection: Connection, log: Log, record: LogRecord, criteria: AuditFilter, kinds: Kinds) -> Iterator[Deed]:
     """The fact, if it is asked for and may be seen."""
     try:
-        fact: Any = decode(record.value)
+        fact: Any = decode_signed(record.value, log.cell)
     except CodecError:
         return
     actor, kind = fact.actor, type(fact).__name__

@@ -12,6 +12,7 @@ from events.records.base import Event
 from events.records.parts import Cause
 from events.records.rounds import RoundCommitted
 from events.resources import LONG_MAX
+from events.signatures import decode_signed
 from events.topics import BY_NAME, RANK
 from projections.queries.causes import RoundPlace
 from projections.views.cause_ties import BITS, FACT, Location
@@ -105,7 +106,7 @@ class ViewIndex:
     def _read(self, topic: str, offset: int) -> tuple[int, Event | None]:
         try:
             record = record_at(self._log, topic, offset)
-            return (record.at_ms, decode(record.value)) if record else (0, None)
+            return (record.at_ms, decode_signed(record.value, self._log.cell)) if record else (0, None)
         except (LogGap, CodecError):
             return 0, None
 

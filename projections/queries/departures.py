@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, select
 
-from events.actors import named
 from events.codec import decode
 from events.codes import RunCause
 from events.records.placement import HostMaintenanceChanged, HostTainted
 from events.taints import text_of
 from events.topics import HOSTS, RANK
 from paceline.client.json_type import Json
+from projections.actor_names import named
 from projections.queries.job_entries import newest_first
 from projections.queries.log_places import Place, read_place
 from projections.queries.tasks import TASK_PLACES, columns_of

@@ -15,6 +15,7 @@ from events.codec import CodecError, decode
 from events.log.port import Log, LogGap, LogRecord
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
+from events.signatures import decode_signed
 from events.topics import ALL, BY_NAME, RANK
 from paceline.client.json_type import Json
 from projections.access.limits import limits
@@ -210,7 +211,7 @@ class Tail:
 
     def _events(self, record: LogRecord) -> Iterator[_Read]:
         try:
-            event = decode(record.value)
+            event = decode_signed(record.value, self._log.cell)
         except CodecError:
             return
         if not isinstance(event, RoundCommitted):

@@ -17,6 +17,7 @@ from events.log.port import Log, LogRecord
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.resources import Kinds
+from events.signatures import decode_signed
 from events.topics import ALL, RANK
 from projections.queries import story
 from projections.queries.job_entries import newest_first
@@ -114,7 +115,7 @@ def page(connection: Connection, log: Log, log_filter: LogFilter, size: int, end
     for record in source:
         looked, weight, at_ms = looked + 1, weight + len(record.value), record.at_ms
         ends_left[record.topic] = record.offset
-        entry = _entry(record, log_filter, kinds)
+        entry = _entry(record, log.cell, log_filter, kinds)
         entries += [entry] if entry else []
         if len(entries) == size or looked == LOOKED_AT_MAX or weight > BYTES_MAX:
             more = any(ends_left.get(topic, 0) > start for topic, start in starts.items())
@@ -156,10 +157,10 @@ def _of_job(connection: Connection, log: Log, log_filter: LogFilter, ends: Ends,
             yield from records(log, topics[rank], offset, offset + 1)
 
 
-def _entry(record: LogRecord, log_filter: LogFilter, kinds: Kinds) -> LogEntry | None:
+def _entry(record: LogRecord, cell: int, log_filter: LogFilter, kinds: Kinds) -> LogEntry | None:
     """The record as it is shown; None: it isn't asked for."""
     try:
-        event = decode(record.value)
+        event = decode_signed(record.value, cell)
     except CodecError:
         text = f"{len(record.value)} bytes that can't be read"
         return None if log_filter.asks else _made(record, [Told(-1, "unreadable", (text,))])

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from events.actors import binding_of
-from events.actors import named as named_actor
 from events.records.parts import Actor
 from events.words import plural
+from projections.actor_names import named as named_actor
 
 NAMED = 3
 """So many names stand in a sentence; the others are counted."""

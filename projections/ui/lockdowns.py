@@ -1,7 +1,7 @@
 """Lockdowns as every page shows them."""
 
-from events.actors import is_verified, named
 from events.records.parts import Actor
+from projections.actor_names import is_verified, named
 from projections.queries.access import lockdowns
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Scene

@@ -29,6 +29,7 @@ from events.records.pools import (
     TokenUsed,
 )
 from events.records.rounds import TimerPassed
+from events.signatures import CELL, Keys, PublicKey
 from events.topics import HOSTS
 from projections.actor_names import kept
 from projections.views import tables
@@ -52,6 +53,16 @@ KEPT_MS = 90 * 24 * 3600 * 1000
 """The time for which the row of what has ended is kept, by the time of entitlement."""
 
 
+def vouching(connection: Connection) -> Keys:
+    """The keys that vouch for names now."""
+    of = tables.access_tokens.c
+    rows = connection.execute(
+        select(of.token_id, of.subject, of.public_key, of.until_ms, of.ended_ms).where(of.vouches == 1)
+    ).all()
+    keys = {row.public_key: PublicKey(*row[:4]) for row in rows if row.ended_ms == 0}
+    return Keys(keys, has_root=any(row.subject == CELL for row in rows))
+
+
 class Live(NamedTuple):
     """A binding or a token that hasn't ended: its row, its end, 0: it has none, and its pool."""
 
@@ -61,11 +72,14 @@ class Live(NamedTuple):
 
 
 class Holder:
-    """The bindings or the tokens that haven't ended, by their names, and the rows of all."""
+    """The bindings or the tokens that haven't ended, by their names, and the rows of all; `but`: a condition in SQL of
+    rows that stay.
+    """
 
-    def __init__(self, rows: Rows[Any], columns: tuple[Any, ...]) -> None:
+    def __init__(self, rows: Rows[Any], columns: tuple[Any, ...], but: str = "") -> None:
         self._rows = rows
         self._columns = columns
+        self._but = but
         self.live: dict[str, Live] = {}
         self._first_ms = 0
         """No end is earlier; 0: none has one."""
@@ -97,7 +111,7 @@ class Holder:
                     setattr(row, name, value)
                 any_ended = True
         if any_ended:
-            self._rows.delete("ended_ms BETWEEN 1 AND ?", [(now - KEPT_MS,)])
+            self._rows.delete(f"ended_ms BETWEEN 1 AND ?{self._but}", [(now - KEPT_MS,)])
         return any_ended
 
     def end_of_pool(self, path: str, now: int) -> None:
@@ -124,7 +138,8 @@ class AccessFold:
         of = tables.bindings.c
         self._bindings = Holder(cache.bindings, (of.binding_id, of.offset, of.until_ms, of.pool))
         of = tables.access_tokens.c
-        self._tokens = Holder(cache.access_tokens, (of.token_id, of.offset, of.until_ms))
+        self._tokens = Holder(cache.access_tokens, (of.token_id, of.offset, of.until_ms), " AND vouches = 0")
+        self._keys = Keys()
         self._changed = False
         self.folds: Folds = {PoolAnswered: self._answered, TimerPassed: self._passed, HostRemoved: self._removed}
 
@@ -132,6 +147,7 @@ class AccessFold:
         """Finds again what hasn't ended."""
         self._bindings.restore(connection)
         self._tokens.restore(connection)
+        self._keys = vouching(connection)
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topics of pools and of hosts."""
@@ -180,8 +196,11 @@ class AccessFold:
                     *(offset, key, fact.subject, to_json(fact.groups), fact.token_hash, fact.public_key),
                     *(fact.until_ms, fact.reason, _kept(fact.actor), now),
                 )
+                self._keys.take(fact, now)
+                token.vouches = int(fact.public_key in self._keys.by_key)
                 self._tokens.put(key, Live(offset, fact.until_ms), token, now)
             case TokenRevoked(token_id=key):
+                self._keys.take(fact, now)
                 self._tokens.end((key,), now, revoked=1)
             case LockdownSet(pool=pool, locked=True):
                 cache.lockdowns.put(LockdownRow(pool, offset, fact.reason, _kept(fact.actor), now))

@@ -33,8 +33,8 @@ class RoleBindingRow(msgspec.Struct):
 
 
 class AccessTokenRow(msgspec.Struct):
-    """A token, by its hash, or a public key of a subject. `ended_ms` is when it was revoked or ended by itself; 0: it
-    hasn't.
+    """A token, by its hash, or a public key of a subject, which `vouches` for names where it counts. `ended_ms` is when
+    it was revoked or ended by itself; 0: it hasn't.
     """
 
     offset: int
@@ -49,6 +49,7 @@ class AccessTokenRow(msgspec.Struct):
     at_ms: int
     ended_ms: int = 0
     revoked: int = 0
+    vouches: int = 0
 
 
 class TokenUseRow(msgspec.Struct):

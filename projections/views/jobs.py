@@ -3,7 +3,6 @@
 import numpy as np
 from sqlalchemy import Connection
 
-from events.actors import PROVEN
 from events.codec import decode
 from events.codes import Code
 from events.id_digests import job_digest
@@ -24,6 +23,7 @@ from events.records.lifecycle import (
     JobReopened,
     OverridesDropped,
 )
+from events.signatures import signer_of
 from events.sla import has_sla
 from events.topics import JOBS
 from projections.views import job_history, override_chunks
@@ -265,5 +265,5 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         max_runtime_ms=event.max_runtime_ms,
         digest=job_digest(event.job_id),
         submitter=event.actor.subject if event.actor is not None else "",
-        submitter_proven=int(event.actor is not None and event.actor.how in PROVEN),
+        submitter_key=signer_of(event.actor),
     )

@@ -18,6 +18,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy import Connection, Engine, select
 
 from events.acceptance import Chain, digest
+from events.codec import encode
 from events.delivery import Inbox
 from events.log.port import Log, LogFault, LogRecord, LogUnavailable
 from events.process.clock import SystemClock
@@ -26,6 +27,7 @@ from events.records.lifecycle import JobsForgotten
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
+from events.signatures import without_forgery
 from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
 from projections.views import job_history, tables
 from projections.views.access import AccessFold
@@ -315,7 +317,8 @@ class Projector:
             at_ms, logic, state = record.at_ms, event.logic, event.state
             self._cache.owners.put(OwnerRow(event.machine, event.epoch, event.claimant, at_ms, build, logic, state))
         elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
-            self._fact(of_fact(record), event, record.value)
+            fact = without_forgery(event, self._log.cell)
+            self._fact(of_fact(record), fact, record.value if fact is event else encode(fact))
 
     def _fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         jobs = job_history.record(self._cache, moment, event, value)

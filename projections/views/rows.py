@@ -143,8 +143,8 @@ class JobRow(msgspec.Struct):
     max_runtime_ms: int = 0
     submitter: str = ""
     """The subject of who wrote the submission that the row shows; empty: not said."""
-    submitter_proven: int = 0
-    """Whether the server that wrote it knew that name by proof."""
+    submitter_key: bytes = b""
+    """The public key that has signed it; empty: it isn't signed."""
 
     @property
     def tasks(self) -> int:
@@ -155,7 +155,7 @@ class JobRow(msgspec.Struct):
 FIXED_OF_JOB = (
     *("number", "submitted_ms", "pool", "kind", "controller", "on_preempt", "health", "owner", "labels", "command"),
     *("overridden", "retries_max", "max_running", "max_runtime_ms", "digest", "base", "port_base", "first_run"),
-    *("submitter", "submitter_proven"),
+    *("submitter", "submitter_key"),
 )
 """These columns change only when a job is accepted, updated or moved to other slots, which puts its whole row."""
 

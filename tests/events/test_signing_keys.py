@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from events.signatures import Keys, is_genuine
+from events.signatures import Keys, is_genuine, signer_of
 from events.signing_keys import PUBLISHED_S, KeysUnfit, SigningKeys
 
 
@@ -50,8 +50,9 @@ def test_readers_of_the_log_follow_from_the_first_key_to_the_present_one(tmp_pat
     known = Keys()
     for fact in facts:
         known.take(fact, 0)
-    assert [each.token_id for each in known.by_id.values()] == [fact.token_id for fact in facts]
-    assert is_genuine(facts[2], 0, facts[1].public_key)
+    assert [each.token_id for each in known.by_key.values()] == [fact.token_id for fact in facts]
+    assert is_genuine(facts[2], 0)
+    assert signer_of(facts[2].actor) == facts[1].public_key
 
 
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path):

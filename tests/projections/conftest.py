@@ -13,6 +13,7 @@ from events.codec import decode
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
+from events.signing_keys import SigningKeys
 from paceline.client.output_ask import OutputAsk
 from projections.api.app import create_app
 from projections.views.cache import Rows
@@ -79,7 +80,9 @@ class Plans:
 class Api:
     """The API of a cell written by hand; `fold` brings the views to the end of the log."""
 
-    def __init__(self, folder: Path, number: int = 0, streams_max: int = 2, secrets: Any = None) -> None:
+    def __init__(
+        self, folder: Path, number: int = 0, streams_max: int = 2, secrets: Any = None, keys: SigningKeys | None = None
+    ) -> None:
         self.cell = Cell(number=number)
         self.projector = Projector(self.cell.log, folder)
         self.asked: list[tuple[Any, ...]] = []
@@ -95,6 +98,7 @@ class Api:
             streams_max=streams_max,
             plans=self.plans,
             secrets=secrets,
+            signing_keys=keys,
         )
         self.client = CheckedClient(
             self.app, f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False

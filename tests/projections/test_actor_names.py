@@ -1,11 +1,14 @@
 """What the name of an actor is worth, in words and in answers."""
 
+import msgspec
 import pytest
 
-from events import actors
-from events.actors import named
 from events.records.parts import Actor
-from projections.actor_names import actor_json, from_kept, kept
+from events.signatures import CELL, PublicKey
+from projections.actor_names import actor_json, from_kept, kept, named, vouched_by
+
+KEY, OTHER = bytes(32), bytes(range(32))
+CELLS, PRODUCERS = PublicKey("key-1", CELL, KEY), PublicKey("t-3f2a", "ci-maps", OTHER)
 
 
 @pytest.mark.parametrize(
@@ -14,8 +17,7 @@ from projections.actor_names import actor_json, from_kept, kept
         (Actor("ann", "oidc", credential="https://id.example"), "ann"),
         (Actor("ci-maps", "token", credential="t-3f2a"), "ci-maps (token t-3f2a)"),
         (Actor("ci-maps", "token", credential="t-" + "3" * 30), "ci-maps (token t-33333333333333…)"),
-        (Actor("h17", "certificate", credential="4f"), "h17 (host certificate)"),
-        (Actor("", "certificate"), "host certificate"),
+        (Actor("h17", "certificate", credential="4f"), "h17 (certificate)"),
         (Actor("job/tiles/task/7/run/3", "run"), "run 3 of tiles/7"),
         (Actor("job/a/b/task/7/run/3", "run"), "run 3 of a/b/7"),
         (Actor("ann", "header"), "ann (unverified)"),
@@ -23,9 +25,21 @@ from projections.actor_names import actor_json, from_kept, kept
         (Actor("", "no such way"), "somebody (unverified)"),
     ],
 )
-def test_a_name_says_what_it_is_worth(monkeypatch, actor, name):
-    monkeypatch.setattr(actors, "VERIFIED", frozenset(("oidc", "token", "certificate", "run")))
-    assert named(actor) == name
+def test_a_name_says_what_it_is_worth(actor, name):
+    vouched_by(lambda: {KEY: CELLS})
+    assert named(msgspec.structs.replace(actor, signature=KEY + b"s")) == name
+    assert named(from_kept(kept(msgspec.structs.replace(actor, signature=KEY + b"s")))) == name
+
+
+@pytest.mark.parametrize("signature", [b"", OTHER + b"s", b"t" * 96])
+def test_a_name_that_no_key_of_the_cell_has_signed_is_not_verified(signature):
+    vouched_by(lambda: {KEY: CELLS, OTHER: PRODUCERS})
+    assert named(Actor("ann", "token", credential="t-3f2a", signature=signature)) == "ann (unverified)"
+
+
+def test_the_key_of_a_producer_vouches_for_its_own_name():
+    vouched_by(lambda: {OTHER: PRODUCERS})
+    assert named(Actor("ci-maps", "token", credential="t-3f2a", signature=OTHER + b"s")) == "ci-maps (token t-3f2a)"
 
 
 def test_answers_have_all_of_an_actor_with_the_position_of_its_binding():

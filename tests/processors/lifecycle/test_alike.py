@@ -63,6 +63,7 @@ OTHER: dict[str, Any] = {
     "revocable": True,
     "secrets": (Secret(name="db", version=1),),
     "rules": PlacementRules(tolerations=("dedicated",)),
+    "run_token": True,
     "sla": SlaPolicy(min_healthy_ms=5),
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}

@@ -27,6 +27,7 @@ from events.time_zones import offsets_of
 from projections.access.authentication import PREFIX
 from projections.api import context
 from tests.helpers.maintenance import by_fact, stage_of
+from tests.helpers.signed import key_told, signed
 from tests.helpers.written_cell import job
 from tests.projections.api.test_job_plans import PLAN
 from tests.projections.conftest import LISTEN, TOKEN, Api, CheckedClient
@@ -110,12 +111,13 @@ class Matrix:
             self._done(RoleBound(command_id=f"b-{role}", binding_id=role, subject=role, role=role, pool=pool))
             digest = sha256(token_of(role).encode()).digest()
             self._done(TokenIssued(command_id=f"t-{role}", token_id=role, subject=role, token_hash=digest))
+        self._done(key_told())
         self._done(CellConfigured(command_id="c", access="roles", exec=True))
         cell = self.api.cell
         mine, others = ("own", f"{OWN}/x", "submitter", "h1"), ("other", f"{OTHER}/x", "somebody", "h2")
         for job_id, pool, subject, host in (mine, others):
             cell.host(host)
-            fact = msgspec.structs.replace(job(job_id, pool=pool), actor=Actor(subject, "token"))
+            fact = signed(msgspec.structs.replace(job(job_id, pool=pool), actor=Actor(subject, "token")))
             cell.accept(job_id, cell.fact(fact), pool=pool)
             cell.run(job_id, host_id=host)
             cell.fact(HostVolumes(host_id=host, session=1, volumes=(Volume(job_id, 0, "data", 1000),)))

@@ -7,9 +7,6 @@ from events.codec import decode
 from events.records.jobs import JobSubmitted
 from events.records.parts import Actor
 from events.records.pools import CellConfigured, RoleBound, TokenIssued, TokenRevoked
-from projections.queries.access import is_own
-from projections.views import tables
-from projections.views.rows import JobRow
 from tests.projections.conftest import Api
 
 TOKEN = f"pct_t-ci_{'x' * 43}"
@@ -35,9 +32,6 @@ def test_what_a_token_writes_is_its_subjects(api: Api) -> None:
     assert isinstance(fact.actor, Actor)
     assert (fact.actor.subject, fact.actor.how, fact.actor.credential) == ("ci", "token", "t-ci")
     api.fold()
-    with api.projector.views.read() as connection:
-        job = JobRow(*connection.execute(tables.jobs.select()).one())
-    assert is_own(job, "ci", api.app.state.context.names)
 
 
 def test_a_token_proves_nothing_before_it_is_answered_nor_once_it_is_revoked(api: Api) -> None:

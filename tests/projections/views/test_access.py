@@ -36,6 +36,7 @@ from projections.views.access import KEPT_MS
 from projections.views.projector import Projector, rebuild
 from projections.views.rows import JobRow
 from tests.helpers.drawn import seeds
+from tests.helpers.signed import key_told, signed
 from tests.helpers.written_cell import Cell, dump, job
 from tests.processors.restored.histories import drawn_access
 
@@ -251,21 +252,36 @@ def test_readers_hear_when_something_changes_by_which_requests_are_allowed(world
 
 
 def test_a_job_is_its_submitters_own_if_the_name_is_proven(world: World) -> None:
-    def submit(job_id: str, actor: Actor | None) -> JobRow:
+    world.done(key_told())
+    names, keys = NameHashes(b"key"), world.granted().keys
+
+    def submit(job_id: str, actor: Actor | None, signs: bool = False) -> JobRow:
         fact = replace(job(job_id), actor=actor)
-        world.cell.fact(fact)
+        world.cell.fact(signed(fact) if signs else fact)
         world.step()
+        return row_of(job_id)
+
+    def row_of(job_id: str) -> JobRow:
         with world.views.views.read() as connection:
             return JobRow(*connection.execute(tables.jobs.select().where(tables.jobs.c.job_id == job_id)).one())
 
-    names = NameHashes(b"key")
-    proven, claimed, unsaid = submit("a", ANN), submit("b", Actor(subject="ann", how="header")), submit("c", None)
-    hashed = submit("d", Actor(subject=names.of("ann"), how="token"))
-    jobs = (proven, claimed, unsaid, hashed)
-    assert [each.submitter for each in jobs] == ["ann", "ann", "", names.of("ann")]
-    assert [is_own(each, "ann", names) for each in jobs] == [True, False, False, True]
+    jobs = [
+        submit("a", ANN, signs=True),
+        submit("b", Actor(subject="ann", how="header")),
+        submit("c", None),
+        submit("d", Actor(subject=names.of("ann"), how="token"), signs=True),
+        submit("e", ANN),  # as anybody can claim who writes to Kafka
+    ]
+    assert [each.submitter for each in jobs] == ["ann", "ann", "", names.of("ann"), "ann"]
+    assert [is_own(each, "ann", names, keys) for each in jobs] == [True, False, False, True, False]
     for other in ("bob", "", names.of("ann")):
-        assert not any(is_own(each, other, names) for each in jobs), other
+        assert not any(is_own(each, other, names, keys) for each in jobs), other
+    taken = signed(replace(job("x"), actor=ANN))
+    world.cell.fact(replace(taken, job_id="f"))
+    world.step()
+    assert not is_own(row_of("f"), "ann", names, keys), "a signature of another job proves nothing of this one"
+    world.done(TokenRevoked(command_id="r", token_id=key_told().token_id))
+    assert not is_own(jobs[0], "ann", names, world.granted().keys), "a key that was revoked vouches for nothing"
 
 
 @seeds(60, 6)
