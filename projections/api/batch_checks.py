@@ -18,7 +18,7 @@ from events.spec.job import JobSpec
 from projections.api.context import Context
 from projections.api.image_tags import pinned
 from projections.api.job_specs import checked_spec, invalid_spec, must_know_resources
-from projections.api.permits import Permit
+from projections.api.permits import Permit, taken
 from projections.api.problems import Problem
 from projections.api.secrets import Pins
 from projections.api.submissions import must_have_room, warnings_of
@@ -140,8 +140,7 @@ class _Checks:
         """The state of the job that was submitted like this before. Raises a problem where another one has its id."""
         job_id = event.job_id
         if (cell := self._elsewhere.get(job_id)) is not None:
-            detail = f"another job was submitted under the id {job_id} to cell {cell}; choose another id"
-            raise Problem(409, Code.ID_TAKEN, detail)
+            raise Problem(409, Code.ID_TAKEN, taken(job_id, f" to cell {cell}"))
         if job_id in self._hashes and self._hashes[job_id] != event.spec_hash:
             detail = f"another job of the request has the id {job_id}"
             raise Problem(409, Code.ID_TAKEN, detail, [("/job_id", detail)])
@@ -150,7 +149,8 @@ class _Checks:
         _, state, offset = self._known[job_id]
         if submission(self._connection, offset).spec_hash == event.spec_hash:
             return state
-        raise Problem(409, Code.ID_TAKEN, other_specification(job_id, state in ENDED_JOBS))
+        way_out = other_specification(job_id, state in ENDED_JOBS)
+        raise Problem(409, Code.ID_TAKEN, self._context.permits.taken(job_id, way_out))
 
     def _permit(self, pool: str) -> Permit:
         """The permit to submit jobs to a pool."""

@@ -23,6 +23,7 @@ from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
 from projections.api.moments import MomentSource
 from projections.api.parameters import known_parameters
+from projections.api.permits import taken
 from projections.api.problems import Problem, wrong_cell
 from projections.host_states import HostState
 from projections.queries import entities, pool_tree
@@ -182,8 +183,7 @@ class Router:
         self._must_be_served(f"pool {pool}", cell)
         for other in self._contexts if isinstance(job_id, str) else ():
             if other != cell and await self._ask(other, lambda connection: _job(connection, job_id)) == PRESENT:
-                detail = f"another job was submitted under the id {job_id} to cell {other}; choose another id"
-                raise Problem(409, Code.ID_TAKEN, detail)
+                raise Problem(409, Code.ID_TAKEN, taken(job_id, f" to cell {other}"))
         return cell
 
     async def _pool_cell(self, path: str) -> int | None:

@@ -193,11 +193,10 @@ class _Batch:
             answers = [(offsets[row.offset], row) for row in rows if row.offset in offsets]
             states = states_of(connection, [id_of(self._jobs[number]) or "" for number, _ in answers])
         for number, row in answers:
-            position = f"{JOBS.name}:{row.offset}"
+            position, job_id = f"{JOBS.name}:{row.offset}", id_of(self._jobs[number]) or ""
             if row.code not in IN_EFFECT:
-                self._outcomes[number] = refusal(row, position)
+                self._outcomes[number] = refusal(context, row, position, job_id)
                 continue
-            job_id = id_of(self._jobs[number]) or ""
             answer: BatchedJob = {"job_id": job_id, "status": 201, "state": states.get(job_id, SUBMITTED)}
             answer["position"] = position
             if row.code == Code.REPEATED:

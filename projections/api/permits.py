@@ -139,6 +139,14 @@ class Permits:
         """Whether a subject has submitted a job, which gives it more rights there."""
         return is_own_job(job, subject, self._names, self._grants.now().keys)
 
+    def taken(self, job_id: str, way_out: str) -> str:
+        """The answer to a submission under the id of another job: who may change that job is told a way out."""
+        try:
+            self.job(Verb.CHANGE, job_id)
+        except Problem:
+            return taken(job_id)
+        return way_out
+
     def _is_there(self, job_id: str) -> bool:
         with self._views.read() as connection:
             return entities.job_row(connection, job_id) is not None
@@ -187,4 +195,9 @@ def not_allowed(who: Identity, verb: Verb, pool: str) -> Problem:
 def _own(verb: Verb) -> Iterator[str]:
     for role in roles_with(verb, True):
         if role not in roles_with(verb, False):
-            yield f"{role} (own jobs)"
+            yield f"{role} (own {'secrets' if verb == Verb.SECRETS else 'jobs'})"
+
+
+def taken(job_id: str, where: str = "") -> str:
+    """The answer to a submission under the id of a job that is another's, or in another cell."""
+    return f"another job was submitted under the id {job_id}{where}; choose another id"

@@ -87,17 +87,19 @@ async def submit_job(
         told = {"job_id": event.job_id, "position": position, "state": SUBMITTED, **warned}
         return JSONResponse(told, 202, location)
     if answer.code not in IN_EFFECT:
-        raise refusal(answer, position)
+        raise await run_in_threadpool(refusal, context, answer, position, event.job_id)
     job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
     is_repeat = answer.code == Code.REPEATED
     return JSONResponse({**job, "repeated": is_repeat, **warned}, 200 if is_repeat else 201, location)
 
 
-def refusal(answer: AnswerRow, position: str) -> Problem:
+def refusal(context: Context, answer: AnswerRow, position: str, job_id: str) -> Problem:
     """The problem of a submission, written at a position, that lifecycle has refused."""
+    is_taken = answer.code == Code.ID_TAKEN
+    message = context.permits.taken(job_id, answer.message) if is_taken else answer.message
     status = _STATUS.get(Code(answer.code), 422)
     headers = {"Retry-After": RETRY_S} if status == 429 else {}
-    return Problem(status, answer.code, answer.message, position=position, headers=headers)
+    return Problem(status, answer.code, message, position=position, headers=headers)
 
 
 async def planned_facts(context: Context, body: Any, request: Request | None = None) -> Planned:
@@ -116,7 +118,7 @@ def _plannable(context: Context, body: Any, digest: str, pins: Pins) -> Planned:
         must_know_resources(connection, spec)
         warned = warnings_of(connection, event, spec.chunks)
         try:
-            if _known(connection, event) is None:
+            if _known(context, connection, event) is None:
                 must_have_room(connection, event, room_of(connection, event.pool), context.cell)
         except Problem as problem:
             if problem.code != Code.ID_TAKEN:
@@ -138,7 +140,7 @@ def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -
         context.prepare_plans()
     with context.views.read() as connection:
         must_know_resources(connection, spec)
-        known = _known(connection, event)
+        known = _known(context, connection, event)
         if known is not None:
             return Taken(event, known, {}, None)
         event = pins.pinned(event)
@@ -149,7 +151,7 @@ def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -
     return Taken(event, None, warned, None if dry_run else context.append(event, event.job_id, spec.chunks))
 
 
-def _known(connection: Connection, event: JobSubmitted) -> Job | None:
+def _known(context: Context, connection: Connection, event: JobSubmitted) -> Job | None:
     """The job that was submitted like this before. Raises a problem where another one has its id."""
     if not any(rows_as_text(connection, _IS_KNOWN, (event.job_id,))):
         return None
@@ -158,7 +160,8 @@ def _known(connection: Connection, event: JobSubmitted) -> Job | None:
         return None
     if submission(connection, row.offset).spec_hash == event.spec_hash:
         return job_shown(connection, event.job_id)
-    raise Problem(409, Code.ID_TAKEN, other_specification(event.job_id, bool(row.ended_ms)))
+    way_out = other_specification(event.job_id, bool(row.ended_ms))
+    raise Problem(409, Code.ID_TAKEN, context.permits.taken(event.job_id, way_out))
 
 
 def must_have_room(connection: Connection, event: JobSubmitted, room: PoolRoom | None, cell: int) -> None:

@@ -9,6 +9,7 @@ from paceline.cli.commands.common import (
     DECIDED_S,
     DRY_RUN,
     REASON,
+    Later,
     at_option,
     cell_option,
     complete,
@@ -34,15 +35,24 @@ def access() -> None:
 @access.command(
     epilog=examples(
         "paceline access bind submitter --group maps --pool /maps",
-        "paceline access bind operator --subject ann --pool / --until 2026-12-31T18:00Z --reason 'on call'",
+        "paceline access bind operator --subject ann --pool / --until 7d --reason 'on call'",
+        "paceline access bind auditor --subject eve --pool / --from 2026-12-01 --until 2026-12-31T18:00Z",
     )
 )
 @click.argument("role", type=click.Choice(tuple(ROLES)))
 @click.option("--subject", default="", metavar="NAME", help="The user or program that gets it.")
 @click.option("--group", default="", metavar="NAME", help="The group that gets it; everybody is a group of all.")
 @click.option("--pool", required=True, metavar="PATH", shell_complete=complete("pool"), help="The pool; / for all.")
-@click.option("--from", "from_at", metavar="TIME", default="", help="When it begins. [default: at once]")
-@click.option("--until", "until_at", metavar="TIME", default="", help="When it ends. [default: when it is unbound]")
+@click.option(
+    "--from", "from_at", type=Later(), metavar="TIME|IN", help="When it begins, such as 2h from now. [default: at once]"
+)
+@click.option(
+    "--until",
+    "until_at",
+    type=Later(),
+    metavar="TIME|IN",
+    help="When it ends, such as 30d from now. [default: when it is unbound]",
+)
 @click.option("--id", "binding_id", default="", metavar="ID", help="Name of the binding; an existing one is replaced.")
 @REASON
 @DRY_RUN
@@ -55,8 +65,8 @@ def bind(
     subject: str,
     group: str,
     pool: str,
-    from_at: str,
-    until_at: str,
+    from_at: str | None,
+    until_at: str | None,
     binding_id: str,
     reason: str,
     dry_run: bool,
@@ -66,7 +76,7 @@ def bind(
     if bool(subject) == bool(group):
         raise click.UsageError("name either --subject or --group")
     answer = client.bind_role(
-        role, pool, subject, group, binding_id, from_at, until_at, reason, wait=DECIDED_S, dry_run=dry_run
+        role, pool, subject, group, binding_id, from_at or "", until_at or "", reason, wait=DECIDED_S, dry_run=dry_run
     )
     name = answer.get("binding_id", "")
     done = f"binding {name}: {subject or f'group {group}'} has role {role} over {pool}"

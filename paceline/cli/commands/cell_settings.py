@@ -1,5 +1,6 @@
 """`paceline cell get` and `paceline cell set`: settings and resources of a cell."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -7,9 +8,10 @@ import click
 from events.nearest import meant
 from paceline.cli.commands.common import DECIDED_S, at_option, cell_option, examples, output_option, with_client
 from paceline.client.json_type import Json
-from paceline.output import Column, say, show, table
+from paceline.output import Column, note, now, say, show, table
 
 if TYPE_CHECKING:
+    from paceline.client.access_models import StoredBinding
     from paceline.client.client import Client
 
 LISTS = "resources", "conditions"
@@ -101,10 +103,30 @@ def set_(
         raise click.UsageError(
             "name a setting to change, such as preemption_delay=5s, --resource, --licence or --condition"
         )
+    has_admin = changes.get("access") != "roles" or _has_admin(client)
     answer = client.change_cell(changes, wait=DECIDED_S, reason=reason)
     changed = [each.partition("=")[0] for each in (*settings, *resources, *licences, *conditions)]
     done = {"DONE": "changed", "REPEATED": "unchanged"}.get(str(answer.get("code")), "not decided yet")
     show(form, answer, changed, lambda: say(f"cell: {', '.join(changed)} {done}"))
+    if not has_admin:
+        note(
+            "warning: nobody is bound as admin of the cell, so only its own token, in the file token of its data "
+            "folder, can bind roles and make tokens; it goes on to do everything. Bind an admin with: "
+            "paceline access bind admin --subject NAME --pool /"
+        )
+
+
+def _has_admin(client: "Client") -> bool:
+    """Whether somebody has the role admin over the cell now."""
+    present = now()
+
+    def holds(each: "StoredBinding") -> bool:
+        begun, end = each["from_at"], each["until_at"]
+        return (not begun or datetime.fromisoformat(begun) <= present) and (
+            not end or present < datetime.fromisoformat(end)
+        )
+
+    return any(each["role"] == "admin" and each["pool"] == "/" and holds(each) for each in client.bindings())
 
 
 def _pairs(texts: tuple[str, ...], what: str) -> list[tuple[str, str]]:

@@ -36,9 +36,13 @@ def examples(*lines: str) -> str:
 
 def _ago(text: str) -> str | None:
     """When it was so long ago, in UTC: `10m` or `10m ago`; None where the text is no time with a unit."""
-    seconds = span_s(text.removesuffix("ago").rstrip())
+    return _from_now(text.removesuffix("ago").rstrip(), -1)
+
+
+def _from_now(text: str, sign: int) -> str | None:
+    seconds = span_s(text)
     try:
-        return None if seconds is None else _utc(datetime.now(UTC) - timedelta(seconds=seconds))
+        return None if seconds is None else _utc(datetime.now(UTC) + timedelta(seconds=sign * seconds))
     except OverflowError:
         return None
 
@@ -71,6 +75,21 @@ class Since(click.ParamType):
             return at
         raise click.BadParameter(
             f"{value!r} is neither so long ago, such as 24h or 7d, nor a time, such as 2026-08-21T10:44:07Z", ctx, param
+        )
+
+
+class Later(Since):
+    """In so long, or a time as `Since` has it; `10m ago` is past here too. It becomes RFC 3339."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The time in UTC."""
+        text = str(value)
+        if (at := _from_now(text.removeprefix("in").lstrip(), 1)) is not None:
+            return at
+        with suppress(click.BadParameter):
+            return super().convert(value, param, ctx)
+        raise click.BadParameter(
+            f"{value!r} is neither in so long, such as 12h or 30d, nor a time, such as 2026-08-21T10:44:07Z", ctx, param
         )
 
 

@@ -112,5 +112,13 @@ def list_(client: "Client", zone: str, form: str, shape: TableOptions) -> None:
 def revoke(client: "Client", token_id: str, reason: str, dry_run: bool, form: str) -> None:
     """Revoke a token, by its id. Roles of its subject stay; `paceline access unbind` ends them."""
     answer = client.revoke_token(token_id, reason, DECIDED_S, dry_run)
-    text = answer.get("message", "") if dry_run else f"token {token_id} is revoked"
-    show(form, answer, [token_id], lambda: say(text))
+    show(form, answer, [token_id], lambda: _print_revoked(client, token_id, answer.get("message") if dry_run else None))
+
+
+def _print_revoked(client: "Client", token_id: str, planned: str | None) -> None:
+    """The token that was revoked, or would be as `planned` says, and the roles that its subject keeps."""
+    subject = next((each["subject"] for each in client.tokens() if each["token_id"] == token_id), "")
+    say(planned or f"token {token_id} of {subject or 'an unknown subject'} is revoked")
+    stay = [each for each in client.bindings() if subject and each["subject"] == subject]
+    for each in stay:
+        say(f"{subject} keeps role {each['role']} over {each['pool']}: paceline access unbind {each['binding_id']}")

@@ -3,10 +3,18 @@
 from hashlib import sha256
 from typing import Any
 
+import pytest
+
+from events.answers import other_specification
 from events.codec import decode
+from events.codes import Code
 from events.records.jobs import JobSubmitted
+from events.records.lifecycle import JobRejected
 from events.records.parts import Actor
 from events.records.pools import CellConfigured, RoleBound, TokenIssued, TokenRevoked
+from events.roles import Verb
+from projections.access.identity import Identity, looking_as
+from projections.api.problems import Problem
 from tests.projections.conftest import Api
 
 TOKEN = f"pct_t-ci_{'x' * 43}"
@@ -58,3 +66,40 @@ def test_with_roles_asked_for_a_token_reads_the_pools_of_its_roles(api: Api) -> 
         jobs = api.get("/v1/jobs", headers=bearer())["jobs"]
         assert sorted(each["job_id"] for each in jobs) == seen
     assert len(api.get("/v1/jobs")["jobs"]) == 2, "the token of the cell reads all"
+
+
+@pytest.mark.parametrize("access", ["open", "roles"])
+def test_an_id_that_anothers_job_has_is_told_without_ways_to_change_that_job(api: Api, access: str) -> None:
+    for path in ("/p", "/q"):
+        api.pool(path)
+    api.cell.accept("near", pool="/p")
+    api.cell.accept("far", pool="/q")
+    bound = RoleBound(command_id="b", binding_id="b", subject="ci", role="submitter", pool="/p")
+    api.granted(issued(), bound, CellConfigured(command_id="c", access=access))
+
+    def refuse(offset: int, fact: JobSubmitted) -> tuple[JobRejected, ...]:
+        message = other_specification(fact.job_id, False)
+        return (JobRejected(job_id=fact.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message),)
+
+    api.answer("paceline.jobs", "lifecycle", refuse)
+
+    def told(job_id: str, **headers: str) -> list[str]:
+        body = {**SPEC, "job_id": job_id, "instances": 3}
+        one = api.client.post("/v1/jobs?wait=10s", json=body, headers=headers)
+        many = api.client.post("/v1/job-batches?wait=10s", json={"jobs": [body]}, headers=headers)
+        [item] = many.json()["jobs"]
+        assert (one.status_code, item["status"]) == (409, 409), many.text
+        return [one.json()["detail"], item["problem"]["detail"]]
+
+    for job_id in ("near", "far"):
+        taken = f"another job was submitted under the id {job_id}; choose another id"
+        assert told(job_id, **bearer()) == [taken, taken]
+        assert all("`paceline job update FILE` changes it" in each for each in told(job_id)), "the cell may change it"
+
+
+def test_a_refusal_names_whose_secrets_a_role_is_for(api: Api) -> None:
+    api.granted(issued(), RoleBound(command_id="b", binding_id="b", subject="ci", role="viewer", pool="/"))
+    permits = api.app.state.context.permits
+    with pytest.raises(Problem) as refused:
+        looking_as(Identity("ci"), lambda: permits.pool(Verb.SECRETS, "/p"))
+    assert "of pool-admin or admin or submitter (own secrets) to /p" in refused.value.detail
