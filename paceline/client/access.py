@@ -79,9 +79,10 @@ class AccessRequests(Requests):
         """Revokes a token."""
         return self._ended(path_of("tokens", token_id), reason, wait, dry_run)
 
-    def lockdowns(self) -> "list[PoolLockdown]":
-        """The lockdowns, by pool; `/` is the cell."""
-        return cast("LockdownList", self._get("/v1/lockdowns"))["lockdowns"]
+    def lockdowns(self, cell: int | None = None) -> "list[PoolLockdown]":
+        """The lockdowns of a cell (None: that of the client), by pool; `/` is the cell."""
+        params = {} if cell in (None, self._params.get("cell")) else {"cell": cell}
+        return cast("LockdownList", self._get("/v1/lockdowns", params))["lockdowns"]
 
     def lock_down(self, pool: str = ROOT, reason: str = "", wait: float = 0, dry_run: bool = False) -> "AccessAnswer":
         """Locks the cell or a pool down: all writes but those of operators are refused, with the reason."""

@@ -7,8 +7,9 @@ import click
 
 from events.nearest import meant
 from paceline.cli.commands.common import DECIDED_S, at_option, cell_option, examples, output_option, with_client
+from paceline.cli.commands.lockdown import Lockdowns
 from paceline.client.json_type import Json
-from paceline.output import Column, note, now, say, show, table
+from paceline.output import Column, facts, note, now, say, show, table
 
 if TYPE_CHECKING:
     from paceline.client.access_models import StoredBinding
@@ -24,10 +25,10 @@ LISTS = "resources", "conditions"
 @cell_option
 @with_client
 def get(client: "Client", form: str) -> None:
-    """Show the settings of a cell and the resources that it knows."""
+    """Show the settings of a cell, the resources that it knows, and its lockdowns."""
     body = client.cell_settings()
     names = [name for name in body if name not in LISTS]
-    show(form, body, names, lambda: _print(body, names))
+    show(form, body, names, lambda: _print(body, names, Lockdowns(client).all()))
 
 
 @click.command(
@@ -179,10 +180,13 @@ def _shown(value: object) -> object:
     return ("on" if value else "off") if isinstance(value, bool) else value
 
 
-def _print(body: Json, names: list[str]) -> None:
+def _print(body: Json, names: list[str], lockdowns: list[tuple[str, str]]) -> None:
     from events.resources import STANDARD
     from events.spec.settings import descriptions
 
+    if lockdowns:
+        facts(lockdowns)
+        say()
     meaning = descriptions()
     columns = [
         Column("SETTING", lambda name: name),

@@ -23,6 +23,7 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.histories import show_history
+from paceline.cli.commands.lockdown import Lockdowns
 from paceline.cli.commands.pool_views import (
     changed_fields,
     pool_columns,
@@ -233,7 +234,12 @@ def list_(
     """
     body = paging.collected(lambda *page: client.pools_page(below, text, *page), "pools", None)
     pools = body["pools"]
-    show(form, body, (each["path"] for each in pools), lambda: table(pools, pool_columns(pools), shape))
+    show(
+        form,
+        body,
+        (each["path"] for each in pools),
+        lambda: table(pools, pool_columns(pools, Lockdowns(client)), shape),
+    )
     note_rest(body)
 
 
@@ -247,10 +253,10 @@ def get(client: "Client", path: str, form: str) -> None:
     """Show a pool; / is the whole cell."""
     if not path.strip("/"):
         cells = client.pools_page(page_size=1)["cells"]
-        show(form, cells[0] if len(cells) == 1 else cells, ["/"], lambda: print_cells(cells))
+        show(form, cells[0] if len(cells) == 1 else cells, ["/"], lambda: print_cells(cells, Lockdowns(client)))
         return
     body = client.pool(path)
-    show(form, body, [body["path"]], lambda: print_pool(body))
+    show(form, body, [body["path"]], lambda: print_pool(body, Lockdowns(client).of(body["path"], body.get("cell"))))
 
 
 pool.add_command(lockdown.of_pool, "lockdown")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli.commands.common import cell_column
+from paceline.cli.commands.lockdown import Lockdowns
 from paceline.client.json_type import Json
 from paceline.output import Column, TableOptions, cores, facts, gib, note, other_columns, say, table, when, words
 
@@ -54,8 +55,11 @@ FACTORS = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 JOBS_SHOWN = 10
 
 
-def pool_columns(pools: "Sequence[Pool]") -> list[Column]:
-    """The columns of a list of pools: of CPU and of memory what is told of each, then its jobs."""
+def pool_columns(pools: "Sequence[Pool]", lockdowns: Lockdowns) -> list[Column]:
+    """The columns of a list of pools: of CPU and of memory what is told of each, then its jobs, and where there are
+    some its lockdowns.
+    """
+    locked = {each["path"]: lockdowns.of(each["path"], each.get("cell")) for each in pools}
     columns = [Column("POOL", lambda each: each["path"])]
     for unit, name, say_amount in (("CPU", "cpu", cores), ("GiB", "memory", gib)):
         columns += [
@@ -65,6 +69,8 @@ def pool_columns(pools: "Sequence[Pool]") -> list[Column]:
     columns += other_columns(pools, {field: f"{title} OTHER" for field, title in LISTED.items()})
     columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
     columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
+    if any(locked.values()):
+        columns.append(Column("LOCKED DOWN", lambda each: locked[each["path"]]))
     return columns + cell_column(pools)
 
 
@@ -73,18 +79,26 @@ def _amount_in(field: str, name: str, say_amount: Callable[[Any], str], pool: Ma
     return NO_LIMIT if field == "limit" and name not in amounts else say_amount(amounts)
 
 
-def print_pool(body: "Pool") -> None:
-    """A pool, a line for each field. Each says in words what it means where there is nothing."""
+def print_pool(body: "Pool", lockdown: str) -> None:
+    """A pool, a line for each field. Each says in words what it means where there is nothing. `lockdown`: what holds
+    for it; empty: none.
+    """
     strategy = body.get("strategy_in_effect")
     values = {**body, "strategy": strategy["text"]} if strategy else body
-    facts((name, _shown(name, value)) for name, value in values.items() if name != "strategy_in_effect")
+    lines = [(name, _shown(name, value)) for name, value in values.items() if name != "strategy_in_effect"]
+    facts([*lines, *_locked(lockdown)])
     note(f"its jobs: paceline job list --pool {body['path']}")
 
 
-def print_cells(cells: "Iterable[CellCapacity]") -> None:
-    """The capacity of cells, and the use of it."""
+def print_cells(cells: "Iterable[CellCapacity]", lockdowns: Lockdowns) -> None:
+    """The capacity of cells, the use of it, and their lockdowns."""
     for cell in cells:
-        facts([("path", "/"), *((name, _shown(name, value)) for name, value in cell.items())])
+        locked = _locked(lockdowns.of("/", cell["cell"]))
+        facts([("path", "/"), *((name, _shown(name, value)) for name, value in cell.items()), *locked])
+
+
+def _locked(lockdown: str) -> list[tuple[str, str]]:
+    return [("locked_down", lockdown)] if lockdown else []
 
 
 def _shown(name: str, value: Any) -> Any:

@@ -7,6 +7,7 @@ import pytest
 
 from events.roles import ROLES, Verb
 from paceline.cli.commands.common import Later
+from tests.paceline.cli.test_commands import POOL
 
 ANSWER = {"command_id": "c", "position": "paceline.pools:9", "code": "DONE", "message": ""}
 ACTOR = {"name": "ann", "subject": "ann", "how": "token", "verified": True}
@@ -253,3 +254,44 @@ def test_access_by_roles_without_an_admin_warns_and_says_which_command_binds_one
     assert (code, out) == (0, "cell: access changed\n")
     assert ("paceline access bind admin --subject NAME --pool /" in err, "its own token" in err) == (warns, warns)
     assert cli("cell", "set", "--access", "open")[2] == "", "an open cell needs no admin"
+
+
+LOCKED = {"reason": "stolen token", "since": "2026-08-21T10:41:07.000Z", "actor": ACTOR}
+WHY = "stolen token (by ann, 3m12s ago)"
+
+
+def test_lockdowns_are_shown_with_pools_and_the_cell(cli, cell):
+    pools = [{**POOL, "path": path, "cell": 0} for path in ("/ads", "/maps", "/maps/tiles")]
+    capacity = {"cell": 0, "hosts": 0, "capacity": {}, "warnings": []}
+    cell.answer("GET", "/v1/pools", {"pools": pools, "cells": [capacity], "next_page_token": ""})
+    cell.answer("GET", "/v1/cell/settings", {"preemption_delay": "2m", "resources": [], "conditions": []})
+    for each in pools:
+        cell.answer("GET", f"/v1/pools{each['path']}", each)
+    plain = [cli(*words)[:2] for words in (("pool", "list"), ("pool", "get", "/"), ("cell", "get"))]
+    assert not any("LOCKED" in out or "lock" in out for _, out in plain)
+    cell.answer("GET", "/v1/lockdowns", {"lockdowns": [{**LOCKED, "pool": "/maps"}]})
+    assert cli("pool", "list", "--columns", "pool,locked down")[1].splitlines() == [
+        "POOL         LOCKED DOWN",
+        "/ads         -",
+        f"/maps        {WHY}",
+        f"/maps/tiles  lockdown of /maps: {WHY}",
+    ]
+    assert [each.path for each in cell.asked].count("/v1/lockdowns") == 4, "once for each command"
+    ends = {path: cli("pool", "get", path)[1].splitlines()[-1].split(maxsplit=1) for path in ("/maps", "/maps/tiles")}
+    assert ends["/maps"] == ["locked_down", WHY]
+    assert ends["/maps/tiles"] == ["locked_down", f"lockdown of /maps: {WHY}"]
+    assert "locked_down" not in cli("pool", "get", "/ads")[1] + cli("pool", "get", "/")[1]
+    assert cli("cell", "get")[1].startswith(f"lockdown of /maps  {WHY}\n\nSETTING")
+
+
+def test_a_lockdown_of_the_cell_is_shown_with_all_of_its_pools(cli, cell):
+    pools = [{**POOL, "path": "/ads", "cell": 0}, {**POOL, "path": "/maps", "cell": 1}]
+    cells = [{"cell": number, "hosts": 0, "capacity": {}, "warnings": []} for number in (0, 1)]
+    cell.answer("GET", "/v1/pools", {"pools": pools, "cells": cells, "next_page_token": ""})
+    cell.answer("GET", "/v1/lockdowns", {"lockdowns": [{**LOCKED, "pool": "/", "reason": "", "actor": None}]})
+    cell.answer("GET", "/v1/lockdowns", {"lockdowns": []})
+    out = cli("pool", "list", "--columns", "pool,locked down,cell")[1]
+    why = "no reason was given (3m12s ago)"
+    held = f"lockdown of the cell: {why}"
+    assert out.splitlines()[1:] == [f"/ads   {held}     0", f"/maps  {'-'.ljust(len(held))}     1"]
+    assert [each.query["cell"] for each in cell.asked if each.path == "/v1/lockdowns"] == ["0", "1"]
