@@ -54,6 +54,11 @@ class SigningKey(msgspec.Struct, dict=True):
         return Ed25519PrivateKey.from_private_bytes(self.private)
 
     @property
+    def published_until_ms(self) -> int:
+        """Until when it is published; 0: it signs."""
+        return self.retired_ms + PUBLISHED_S * 1000 if self.retired_ms else 0
+
+    @property
     def announcement(self) -> TokenIssued:
         """The fact by which readers of the log know it."""
         actor = Actor(CELL, CELL, signature=self.endorsement)
@@ -78,29 +83,31 @@ class SigningKeys:
 
     def current(self) -> SigningKey:
         """The key that signs; the first one is made now."""
-        keys = self._all()
+        keys = self.all()
         if not keys:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._make(1, None)
-            keys = self._all()
+            keys = self.all()
         return keys[-1]
 
     def published(self) -> list[SigningKey]:
         """The keys by which something is checked now, the oldest first."""
-        oldest_ms = int((self._now() - PUBLISHED_S) * 1000)
-        return [each for each in self._all() if not each.retired_ms or each.retired_ms > oldest_ms]
+        now_ms = self._now() * 1000
+        return [each for each in self.all() if not each.retired_ms or each.published_until_ms > now_ms]
 
     def rotate(self) -> SigningKey:
-        """Makes the next key, which signs from now on."""
-        last, number = self.current(), len(self._all())
+        """Makes the next key, which signs from now on; the first one, where there is none."""
+        if not self.all():
+            return self.current()
+        last, number = self.current(), len(self.all())
         self._make(number + 1, last)
         last = msgspec.structs.replace(last, private=b"", retired_ms=int(self._now() * 1000))
         draft = self._draft(last)
         os.replace(draft, self._folder / f"{number}.json")
         return self.current()
 
-    def _all(self) -> list[SigningKey]:
-        """All keys in their order, read again where a file has changed."""
+    def all(self) -> list[SigningKey]:
+        """All keys in their order, read again where a file has changed. The last one signs."""
         numbers = []
         with suppress(FileNotFoundError):
             numbers = sorted(int(each[:-5]) for each in os.listdir(self._folder) if each[:-5].isdecimal())

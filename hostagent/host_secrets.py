@@ -3,7 +3,7 @@
 `RUN/NAME` under `place` holds a value, for the user of the run alone, by its group where it isn't the agent's: what a
 task owns it could make writable, and fill the memory of its host. Its keeper removes `RUN` when the run ends; what a
 lost keeper leaves is removed here. Nothing of a value is in the agent's folder: that has the key alone (`host.key`),
-to which gateways seal.
+to which gateways seal. The token of a run is brought with them, and a new one when half of its life is over.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +21,8 @@ import msgspec
 
 from events.abilities import SECRETS, VALUE
 from events.codes import Code
+from events.run_tokens import SECRET
+from events.signing_keys import RUN_TOKEN_S
 from events.structs import known
 from hostagent import private_files
 from hostagent.folders import entries, remove
@@ -34,6 +36,8 @@ RETRY_S = 2.0
 """The wait before they are asked for again of a store that is away, and"""
 AWAY_S = 30.0
 """for how long in all; then the run is not started, and the cell tries again."""
+LOOK_S = 60.0
+"""So often is looked for tokens whose life is half over."""
 IN_MEMORY = ("tmpfs", "ramfs")
 
 
@@ -128,18 +132,26 @@ class HostSecrets:
         """Brings what runs wait for, as long as a session lasts: cell, host and number. `ask`: puts a question to its
         gateway; `changed`: called when runs were started or refused.
         """
+
+        async def answered(runs: Sequence[RunKey]) -> list[SecretsOfRun]:
+            question = SecretsAsk(session[-1], [RunName(*run) for run in runs])
+            return msgspec.json.decode(await ask(msgspec.json.encode(question)), type=known(SecretsAnswer)).runs
+
         while True:
             self._changed.clear()
             if runs := list(self._waiting)[:RUNS_MAX]:
-                question = SecretsAsk(session[-1], [RunName(*run) for run in runs])
-                answer = msgspec.json.decode(await ask(msgspec.json.encode(question)), type=known(SecretsAnswer))
-                for each in answer.runs:
+                answers = await answered(runs)
+                for each in answers:
                     self._take(each, session)
                 changed()
-                if any(each.away for each in answer.runs):
+                if any(each.away for each in answers):
                     await asyncio.sleep(RETRY_S)
+            elif runs := self._with_old_tokens():
+                for each in await answered(runs):
+                    self._renew(each, session)
             if not self._waiting:
-                await self._changed.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), LOOK_S)
 
     def _take(self, answer: SecretsOfRun, session: tuple[int, str, int]) -> None:
         """Starts a run, or says why it can't be; puts it off where its secrets may come yet."""
@@ -163,29 +175,57 @@ class HostSecrets:
             else:
                 waiting.start()
 
+    def _with_old_tokens(self) -> list[RunKey]:
+        """Runs whose tokens have lived for half of their time."""
+        runs, old_s = list[RunKey](), time.time() - RUN_TOKEN_S / 2
+        for entry in entries(self.place) if self.place is not None else ():
+            with suppress(OSError, ValueError):
+                if os.stat(f"{entry.path}/{SECRET}").st_mtime <= old_s:
+                    job_id, instance, run = entry.name.rsplit(".", 2)
+                    runs.append(RunKey(job_id, int(instance), int(run)))
+        return runs[:RUNS_MAX]
+
+    def _renew(self, answer: SecretsOfRun, session: tuple[int, str, int]) -> None:
+        """Puts a new token in the place of a run's old one; where there is none now, the next look asks again."""
+        run = answer.run.key
+        try:
+            for secret in answer.secrets:
+                if secret.name == SECRET:
+                    path = self.folder_of(run) / SECRET
+                    draft = path.with_name(f"{SECRET}.new")
+                    draft.unlink(missing_ok=True)
+                    self._open(draft, run, secret, session)
+                    draft.replace(path)
+        except (OSError, ValueError) as error:
+            self._say(f"can't renew the token of {run}: {error}")
+
     def _write(self, run: RunKey, secrets: list[SealedSecret], session: tuple[int, str, int]) -> None:
         """Opens the values into the folder of a run, which its user can read from then on. Raises `OSError`."""
-        from hostagent.sealing import open_sealed, purpose
-
-        private = b64decode(self._key.private)
         self.remove(run)
         folder = self.folder_of(run)
         folder.mkdir(mode=0o700)
         user = self._user_of(run.job_id)
         for secret in secrets:
-            value = open_sealed(private, purpose(*session, run, secret.name, secret.version), secret.sealed)
-            file = os.open(folder / secret.name, private_files.CREATE | os.O_EXCL, 0o400)
-            try:
-                if os.write(file, value) != len(value):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                if user is not None:
-                    os.fchown(file, -1, user.gid)
-                    os.fchmod(file, 0o440)
-            finally:
-                os.close(file)
+            self._open(folder / secret.name, run, secret, session)
         if user is not None:
             os.chown(folder, -1, user.gid)
             folder.chmod(0o510)
+
+    def _open(self, path: Path, run: RunKey, secret: SealedSecret, session: tuple[int, str, int]) -> None:
+        """Opens a value into a file that isn't there yet, for the user of a run. Raises `OSError`, `ValueError`."""
+        from hostagent.sealing import open_sealed, purpose
+
+        private, user = b64decode(self._key.private), self._user_of(run.job_id)
+        value = open_sealed(private, purpose(*session, run, secret.name, secret.version), secret.sealed)
+        file = os.open(path, private_files.CREATE | os.O_EXCL, 0o400)
+        try:
+            if os.write(file, value) != len(value):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if user is not None:
+                os.fchown(file, -1, user.gid)
+                os.fchmod(file, 0o440)
+        finally:
+            os.close(file)
 
 
 def _stored_key(folder: Path) -> StoredKey:

@@ -1,5 +1,6 @@
 """Requests of the client about who may what: bindings, tokens, lockdowns, checks."""
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,12 +68,14 @@ class AccessRequests(Requests):
         reason: str = "",
         wait: float = TOLD_S,
         dry_run: bool = False,
+        public_key: bytes = b"",
     ) -> "AccessAnswer":
         """Makes a token for a subject, and binds a role over a pool to it until the token ends, where one is named.
         `token` in the answer is its text, which is told this once. `ttl`: such as 12h; `0`: it holds until it is
-        revoked.
+        revoked. `public_key`: the Ed25519 key of a producer that signs its facts itself; it gets no text.
         """
         body = {"subject": subject, "role": role, "pool": pool, "ttl": ttl, "groups": list(groups), "reason": reason}
+        body |= {"public_key": b64encode(public_key).decode()} if public_key else {}
         return cast("AccessAnswer", self._about_access("POST", "/v1/tokens", body, wait, dry_run))
 
     def revoke_token(self, token_id: str, reason: str = "", wait: float = 0, dry_run: bool = False) -> "AccessAnswer":

@@ -34,12 +34,15 @@ class BindingsPage(TypedDict):
 
 
 class AccessToken(TypedDict):
-    """A token, without its text. `used_at`: within an hour of its last use."""
+    """A token, without its text, or a public key (in base64) that vouches for its subject, which is UNTRUSTED where
+    nobody vouches for a key that says to be the cell's. `used_at`: within an hour of its last use.
+    """
 
     token_id: str
     position: str
     subject: str
     groups: list[str]
+    public_key: str | None
     state: str
     until_at: str | None
     used_at: str | None

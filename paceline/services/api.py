@@ -10,7 +10,6 @@ from sqlalchemy import select
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from events.process.health import Health
-from events.signing_keys import FOLDER, SigningKeys
 from hostagent.gateway.remote_execs import RemoteExecs
 from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.gateway.secrets.remote import RemoteSecrets
@@ -26,7 +25,7 @@ from paceline.services.issuer import sign_in_of
 from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
 from paceline.services.settings import Settings
-from paceline.services.startup import Start, folder_of
+from paceline.services.startup import Start, folder_of, signing_keys
 from projections.access.client_certificates import CertificateProver
 from projections.api.app import create_app
 from projections.api.cell_router import create_cells_app
@@ -110,7 +109,7 @@ class Api:
             carries=RemoteExecs(gateways, start.token, self._tls),
             secrets=RemoteSecrets(gateways, start.token, cell, self._tls),
             names=name_hashes(settings.data),
-            signing_keys=SigningKeys(settings.data / FOLDER),
+            signing_keys=signing_keys(settings.data, settings.service.signing_keys),
             alarm_unread_ms=settings.alarm_unread_ms,
         )
 

@@ -5,13 +5,12 @@ import threading
 from events.log.archived import ArchivedLog
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, LogError
-from events.signing_keys import FOLDER, SigningKeys
 from hostagent.gateway.service import GatewayHangs, run_gateway
 from paceline.services import health_pages
 from paceline.services.data_folder import CannotStart
 from paceline.services.process_setup import on_end
 from paceline.services.settings import Settings
-from paceline.services.startup import Start, folder_of, host_ca
+from paceline.services.startup import Start, folder_of, host_ca, signing_keys
 
 
 def serve(settings: Settings, start: Start) -> None:
@@ -36,7 +35,7 @@ def serve(settings: Settings, start: Start) -> None:
             health_pages.routes,
             start.tls,
             host_ca(settings) if start.tls else None,
-            SigningKeys(settings.data / FOLDER),
+            signing_keys(settings.data, settings.service.signing_keys),
         )
     except (LogError, OSError, GatewayHangs) as fault:
         raise CannotStart(str(fault)) from fault

@@ -130,7 +130,8 @@ class ServicePart(SettingsTable):
     once the process listens. `name`: of this process over restarts, empty: the name of this machine and the data
     folder. `sim_hosts`: hosts that a gateway simulates; `gateways`: addresses that an API asks for the output of runs,
     and those of the cell of an agent; `secrets`: the folder in which the gateways of a cell keep secrets, one for all;
-    `host_ca`: that of the CA by which they give hosts certificates.
+    `host_ca`: that of the CA by which they give hosts certificates; `signing_keys`: that of the keys by which gateways
+    and APIs sign, one for all of them.
     """
 
     listen: str = Field(default="", pattern=rf"^$|{ADDRESS}")
@@ -141,6 +142,7 @@ class ServicePart(SettingsTable):
     gateways: tuple[str, ...] = ()
     secrets: Path | None = None
     host_ca: Path | None = None
+    signing_keys: Path | None = None
 
 
 class TlsPart(SettingsTable):
@@ -286,6 +288,7 @@ class UpSettings(SettingsTable):
     tls: TlsPart = TlsPart()
     oidc: OidcPart = OidcPart()
     views: ViewsPart = ViewsPart()
+    signing_keys: Path | None = None
     alarm_unread_after: AlarmUnread = ALARM_UNREAD_MS / 1000
     origins: tuple[Origin, ...] = ()
 
@@ -393,6 +396,7 @@ def for_up(settings: Settings) -> UpSettings:
         views=settings.views,
         tls=settings.tls,
         oidc=settings.oidc,
+        signing_keys=settings.service.signing_keys,
         alarm_unread_after=settings.alarm_unread_after,
         origins=settings.origins,
     )

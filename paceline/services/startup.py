@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from events.log.port import LogFault, LogUnavailable
+from events.signing_keys import FOLDER, SigningKeys
 from events.topics import MACHINES
 from hostagent.gateway.host_ca import HostCa
 from hostagent.listen_address import bound
@@ -141,6 +142,11 @@ def folder_of(settings: Settings, cell: int) -> Path:
 def host_ca(settings: Settings) -> HostCa:
     """The cell's own CA."""
     return HostCa(settings.service.host_ca or folder_of(settings, settings.cell))
+
+
+def signing_keys(data: Path, folder: Path | None) -> SigningKeys:
+    """The keys by which a cell signs: in a folder of their own, or in that of its data."""
+    return SigningKeys(folder or data / FOLDER)
 
 
 def _prepared(settings: Settings) -> str:

@@ -20,7 +20,6 @@ from fastapi import FastAPI
 from events.log.ahead import AheadLog
 from events.log.port import Log, LogError
 from events.process.clock import SystemClock
-from events.signing_keys import FOLDER, SigningKeys
 from hostagent.agent_state import AgentFault
 from hostagent.fleet import SIM_CAPACITY, Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
@@ -39,7 +38,7 @@ from paceline.services.past import CellFolder, moments_of, placements_of, plans_
 from paceline.services.process_setup import on_end, tune
 from paceline.services.processes import up_group
 from paceline.services.server_tls import own_context, reach_facts, server_context, url
-from paceline.services.startup import instance_of, listening, retry_until_reachable
+from paceline.services.startup import instance_of, listening, retry_until_reachable, signing_keys
 from paceline.services.waiting_pages import WaitingPages
 from processors.cell_machines import machines
 from processors.runtime.fold import HistoryDiffers
@@ -262,7 +261,7 @@ class Up:
         gateway.include_router(join_routes(agents))
         gateway.include_router(exec_routes(relay, self._token, agents))
         secrets = SecretFolder(self._data / "secrets")
-        keys = SigningKeys(self._data / FOLDER)
+        keys = signing_keys(self._data, self._settings.signing_keys)
         gateway.include_router(agent_routes(agents, secrets, keys))
         app = create_app(
             self.projector.views,

@@ -121,18 +121,19 @@ def _tokens(router: APIRouter, context: Context) -> None:
     @router.post("/tokens", status_code=202, responses=ANSWERED)
     async def issue(body: Issue, wait: Wait, dry_run: DryRun = False) -> Response:
         """Makes a token for a subject, and binds a role to it where one is named. The answer has the text of the token
-        this once: the log and the views keep its SHA-256.
+        this once: the log and the views keep its SHA-256. With a public key the log learns of that in its place.
         """
         await context.settle_pools()
         bound, fact, text = await run_in_threadpool(_looked, context, body.to_facts)
         if dry_run:
             await run_in_threadpool(context.permits.fact, fact)
             role = f", with role {bound.role} over {bound.pool}" if bound is not None else ""
-            return _dry(f"{fact.subject} would get a token{role}")
+            what = "a token" if text else "a key that vouches for it"
+            return _dry(f"{fact.subject} would get {what}{role}")
         answer = await written(context, fact, wait)
         if bound is not None:  # after the token: a refused one gives nobody a role
             await written(context, bound, wait)
-        answer |= {"token_id": fact.token_id, "token": text, "until_at": time_text(fact.until_ms)}
+        answer |= {"token_id": fact.token_id, "until_at": time_text(fact.until_ms)} | ({"token": text} if text else {})
         return _told(answer, {"Cache-Control": "no-store"})
 
     @router.delete("/tokens/{token_id}", status_code=202, responses=ANSWERED)

@@ -2,6 +2,7 @@
 
 import secrets
 import uuid
+from base64 import b64decode
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from events.nearest import meant
 from events.pool_paths import ROOT
 from events.records.pools import LockdownSet, RoleBound, RoleUnbound, TokenIssued, TokenRevoked
 from events.roles import ROLES
+from events.signatures import CELL, KEY_BYTES
 from events.time_units import span_s
 from events.topics import POOLS
 from paceline.client.json_type import Json
@@ -79,7 +81,8 @@ class Bind(Command):
 
 class Issue(Command):
     """A token that is to be made. `ttl`: such as 30d, 0 for a token that holds until it is revoked. `role` and `pool`:
-    what is bound to the subject until the token ends.
+    what is bound to the subject until the token ends. `public_key`: of a producer that signs its facts itself, an
+    Ed25519 key in base64; no token is made then.
     """
 
     token_id: Id | None = None
@@ -88,6 +91,7 @@ class Issue(Command):
     ttl: str = "30d"
     role: str = ""
     pool: str = ""
+    public_key: Annotated[str, Field(max_length=64)] = ""
 
     def to_facts(self, connection: Connection) -> "tuple[RoleBound | None, TokenIssued, str]":
         """The facts and the text of the token. Raises a problem."""
@@ -115,17 +119,30 @@ class Issue(Command):
                 until_ms=until_ms,
                 reason=self.reason,
             )
-        text = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
+        text = "" if self.public_key else f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
         issued = TokenIssued(
             command_id=self.command_id or uuid.uuid4().hex,
             token_id=token_id,
             subject=self.subject,
             groups=tuple(self.groups),
-            token_hash=sha256(text.encode()).digest(),
+            token_hash=sha256(text.encode()).digest() if text else b"",
+            public_key=self._public_key(),
             until_ms=until_ms,
             reason=self.reason,
         )
         return bound, issued, text
+
+    def _public_key(self) -> bytes:
+        """The key of a producer; empty: none is named. Raises a problem."""
+        if self.public_key and self.subject == CELL:
+            raise _invalid("/subject", f"the keys of {CELL} are its own; name the producer")
+        try:
+            key = b64decode(self.public_key, validate=True)
+        except ValueError:
+            key = b"?"
+        if len(key) not in (0, KEY_BYTES):
+            raise _invalid("/public_key", f"an Ed25519 key has {KEY_BYTES} bytes, in base64")
+        return key
 
 
 def must_have_role(role: str) -> None:

@@ -10,7 +10,7 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.parts import Actor
 from events.signatures import sign
-from events.signing_keys import SigningKey, SigningKeys
+from events.signing_keys import SigningKeys
 from projections.api.log_loss import Appends
 
 E = TypeVar("E", bound=Event)
@@ -35,13 +35,13 @@ class FactSigning:
             return event
         key = self._keys.current()
         if key.name not in self._announced:
-            self._announce(key)
+            self._announce()
         return sign(event, self._cell, key.signer)
 
-    def _announce(self, present: SigningKey) -> None:
+    def _announce(self) -> None:
         """Tells the logs of the keys in their order, since each vouches for the next."""
         with self._lock:
-            for key in (*self._keys.published(), present):
+            for key in self._keys.all():
                 if key.name in self._announced:
                     continue
                 fact = key.announcement

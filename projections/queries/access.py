@@ -50,6 +50,7 @@ class TokenRow(NamedTuple):
     actor: Actor | None
     token_hash: bytes
     public_key: bytes
+    vouches: bool
 
 
 class InvitationRow(NamedTuple):
@@ -143,7 +144,7 @@ def tokens(connection: Connection) -> list[TokenRow]:
         TokenRow(
             *(row.token_id, row.offset, row.subject, frozenset(_groups.decode(row.groups)), row.until_ms),
             *(bool(row.revoked), _last_use(row), row.at_ms, row.reason, _actor(row.actor)),
-            *(row.token_hash, row.public_key),
+            *(row.token_hash, row.public_key, bool(row.vouches)),
         )
         for row in connection.execute(query)
     ]

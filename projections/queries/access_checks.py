@@ -1,5 +1,6 @@
 """Answers to who may what, and how bindings, tokens and lockdowns are shown."""
 
+from base64 import b64encode
 from typing import NamedTuple
 
 from events.access import Binding
@@ -94,12 +95,14 @@ def binding_json(row: BindingRow) -> StoredBinding:
 def token_json(row: TokenRow, now_ms: int) -> AccessToken:
     """A token as answers have it, at a time."""
     over = 0 < row.until_ms <= now_ms
+    state = "REVOKED" if row.is_revoked else "EXPIRED" if over else "VALID"
     return {
         "token_id": row.token_id,
         "position": f"{POOLS.name}:{row.offset}",
         "subject": row.subject,
         "groups": sorted(row.groups),
-        "state": "REVOKED" if row.is_revoked else "EXPIRED" if over else "VALID",
+        "public_key": b64encode(row.public_key).decode() if row.public_key else None,
+        "state": "UNTRUSTED" if row.public_key and not row.vouches and state == "VALID" else state,
         "until_at": at(row.until_ms),
         "used_at": at(row.last_used_ms),
         "reason": row.reason,

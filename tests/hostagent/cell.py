@@ -21,6 +21,7 @@ from events.records.parts import Seen, Segment, TaskShape
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept, sealed
+from events.signing_keys import SigningKeys
 from hostagent.gateway import Gateway
 from hostagent.gateway.agents import Agents
 from hostagent.gateway.http import output_routes, routes, usage_routes
@@ -221,11 +222,11 @@ def ended(tasks: Sequence[Task]) -> RunsEnded:
 class Server:
     """The gateway's routes on a port of this machine."""
 
-    def __init__(self, gateway: Gateway, secrets: SecretStore | None = None) -> None:
+    def __init__(self, gateway: Gateway, secrets: SecretStore | None = None, keys: SigningKeys | None = None) -> None:
         app = FastAPI()
         agents = Agents(gateway, TOKEN)
         if secrets is not None:
-            app.include_router(agent_routes(agents, secrets))
+            app.include_router(agent_routes(agents, secrets, keys))
         app.include_router(routes(agents))
         app.include_router(output_routes(gateway, TOKEN))
         app.include_router(usage_routes(gateway, TOKEN))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from events.records.jobs import JobSubmitted
+from events.signing_keys import SigningKeys
 from hostagent.agent import Agent, AgentSettings
 from hostagent.capacity import detect
 from hostagent.gateway.secrets.folder import SecretFolder
@@ -34,7 +35,8 @@ class Site:
         self.folder = folder
         self.cell = Cell()
         self.secrets = SecretFolder(folder.with_name("secrets"))
-        self.server = Server(self.cell.gateway, self.secrets)
+        self.keys = SigningKeys(folder.with_name("keys"))
+        self.server = Server(self.cell.gateway, self.secrets, self.keys)
         self.agent: Agent | None = None
 
     def settings(self) -> AgentSettings:

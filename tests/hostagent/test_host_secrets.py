@@ -5,13 +5,16 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from events import run_tokens
 from events.records.jobs import JobSubmitted
 from events.records.parts import Secret
+from events.signing_keys import RUN_TOKEN_S
 from hostagent import host_secrets
 from hostagent.gateway.secrets.store import SecretStore, StoreAway
 from hostagent.run_as import task_user
@@ -105,6 +108,25 @@ def test_a_store_that_is_away_is_waited_for_and_then_said(site: Site, monkeypatc
     run = site.agent.runs.get(RunKey("k", 0, 1))
     assert run is not None
     assert run.reason == "SECRETS_AWAY: the disk is away"
+
+
+def test_the_token_of_a_run_is_renewed_when_half_of_its_life_is_over(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_secrets, "LOOK_S", 0.05)
+    site.start_agent()
+    site.run(shell("j", "exec sleep 60", run_token=True))
+    site.says("j", 0, 1, "STARTED", 0)
+    path = place(site) / "j.0.1" / run_tokens.SECRET
+    first = path.stat().st_ino
+    os.utime(path, (0, time.time() - RUN_TOKEN_S / 2))
+    site.cell.until(lambda: path.stat().st_ino != first)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert path.stat().st_mode & 0o777 == 0o400
+    assert run_tokens.opened(path.read_text(), site.keys.published(), 0) == ("j", 0, 1)
+    newest = path.stat().st_ino
+    time.sleep(0.3)
+    assert path.stat().st_ino == newest, "it is fresh"
 
 
 def test_a_version_that_was_deleted_fails_its_run_at_once(site: Site) -> None:

@@ -11,11 +11,16 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from events.codec import decode
+from events.codec import decode, encode
 from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected
+from events.records.jobs import JobSubmitted
+from events.records.parts import Actor
 from events.topics import EVERY, HOSTS, MACHINES, SETTINGS
 from tests.helpers import ROOT
 from tests.helpers.asking import ask
@@ -70,6 +75,38 @@ def test_a_foreign_producer_needs_nothing_of_ours(tmp_path: Path, kafka: Broker)
         return bool(jobs)
 
     cell.until(one_has_ended)
+    cell.stop()
+    verify(cell)
+
+
+def test_a_producer_that_signs_is_known_by_its_key_and_one_that_only_claims_so_is_not(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    private, public = tmp_path / "key.pem", tmp_path / "key.pub.pem"
+    key = Ed25519PrivateKey.generate()
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    cell = CellProcess(tmp_path / "cell", kafka.address)
+    cell.start()
+    cell.pool("/maps")
+    cell.pool("/maps/tiles")
+    words = ("token", "create", "--subject", "ci", "--public-key", str(public), "-o", "json", "--data", str(cell.data))
+    made = run(sys.executable, "-m", "paceline", *words)
+    assert made.returncode == 0, made.stderr
+    key_id = json.loads(made.stdout)["token_id"]
+    producer = (sys.executable, str(ROOT / "examples" / "signed_producer.py"), kafka.address)
+    assert run(*producer, "signed", str(private), key_id, "ci").returncode == 0
+    assert run(*producer, "other", str(private), key_id, "ann").returncode == 0
+    forged = JobSubmitted(
+        job_id="forged", pool="/maps/tiles", command=("true",), actor=Actor("ci", "token", credential=key_id)
+    )
+    log = KafkaLog(kafka.address, 0)
+    log.append([NewRecord(forged.topic, b"forged", encode(forged))])
+    log.close()
+    for job_id, is_verified in (("signed", True), ("other", False), ("forged", False)):
+        cell.until(lambda job_id=job_id: cell.state(job_id) == "SUCCEEDED")
+        actors = [each["actor"] for each in cell.get(f"/v1/jobs/{job_id}/history").json()["events"] if each["actor"]]
+        assert [each["verified"] for each in actors] == [is_verified], job_id
     cell.stop()
     verify(cell)
 

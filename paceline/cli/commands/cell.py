@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from events.bounds import INT_MAX
-from paceline.cli.commands import cell_settings, lockdown
+from paceline.cli.commands import cell_keys, cell_settings, lockdown
 from paceline.cli.commands.common import data_option, examples, kafka_options, report_option
 from paceline.cli.commands.process_options import show as show_settings
 from paceline.cli.commands.process_options import show_config_option
@@ -35,6 +35,7 @@ def cell() -> None:
 cell.add_command(cell_settings.get, "get")
 cell.add_command(cell_settings.set_, "set")
 cell.add_command(lockdown.of_cell, "lockdown")
+cell.add_command(cell_keys.keys, "keys")
 
 
 @cell.command(

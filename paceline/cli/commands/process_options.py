@@ -38,6 +38,12 @@ TLS_OPTIONS: tuple[Decorator, ...] = (
         help="CA certificates to verify client certificates with, in PEM. [default: no client certificates]",
     ),
 )
+SIGNING_KEYS: Decorator = click.option(
+    "--signing-keys",
+    "service__signing_keys",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the keys of the cell, which all its gateways and APIs share. [default: keys/signing in DATA]",
+)
 OIDC_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--oidc-issuer",

@@ -13,6 +13,7 @@ from paceline.cli.commands.process_options import (
     LOG_OPTIONS,
     OIDC_OPTIONS,
     SERVICE_OPTIONS,
+    SIGNING_KEYS,
     TLS_OPTIONS,
     Decorator,
     amounts,
@@ -155,7 +156,7 @@ COMMAND_PAGES = {
         Any number may run side by side. Writes go to the log of the cell that a pool belongs to.
         """,
         ("paceline api --kafka broker:9092 --gateway http://127.0.0.1:7118",),
-        (*API_OPTIONS, *TLS_OPTIONS, *OIDC_OPTIONS, ca_option, *SERVICE_OPTIONS),
+        (*API_OPTIONS, SIGNING_KEYS, *TLS_OPTIONS, *OIDC_OPTIONS, ca_option, *SERVICE_OPTIONS),
     ),
     "gateway": ProcessCommand(
         """Serve the agents of one cell: send them orders, and append their reports to the log.
@@ -167,7 +168,7 @@ COMMAND_PAGES = {
             "paceline gateway --kafka broker:9092 --data /var/lib/paceline",
             "paceline gateway --cell 1 --listen 127.0.0.1:7128 --name gateway-1",
         ),
-        (*GATEWAY_OPTIONS, *TLS_OPTIONS, *SERVICE_OPTIONS),
+        (*GATEWAY_OPTIONS, SIGNING_KEYS, *TLS_OPTIONS, *SERVICE_OPTIONS),
     ),
     "fanout": ProcessCommand(
         """Publish each decision as one Avro message of its own type, in topics for other systems.

@@ -1,5 +1,6 @@
 """`paceline token`: make, list and revoke the tokens by which users and programs are known."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from paceline.cli.commands.common import (
     cell_option,
     complete,
     examples,
+    file_option,
     list_options,
     output_option,
     with_client,
@@ -46,6 +48,9 @@ def token() -> None:
 @click.option(
     "--ttl", default="30d", show_default=True, metavar="TIME", help="How long it holds. 0: until it is revoked."
 )
+@file_option(
+    "--public-key", help="Ed25519 public key, in PEM, of a producer that signs its facts itself; makes no token."
+)
 @REASON
 @DRY_RUN
 @output_option
@@ -58,6 +63,7 @@ def create(
     pool: str,
     groups: tuple[str, ...],
     ttl: str,
+    public_key: Path | None,
     reason: str,
     dry_run: bool,
     form: str,
@@ -65,7 +71,8 @@ def create(
     """Make a token, and print it this once: the cell keeps only its SHA-256."""
     if bool(role) != bool(pool):
         raise click.UsageError("name both --role and --pool; / is the whole cell")
-    answer = client.create_token(subject, role or "", pool, ttl, groups, reason, DECIDED_S, dry_run)
+    key = _key_in(public_key) if public_key is not None else b""
+    answer = client.create_token(subject, role or "", pool, ttl, groups, reason, DECIDED_S, dry_run, key)
 
     def told() -> None:
         if dry_run:
@@ -73,10 +80,28 @@ def create(
             return
         until = answer.get("until_at")
         end = f"ends {ahead(until)}" if until else "holds until it is revoked"
+        if public_key is not None:
+            say(f"key {answer['token_id']} vouches for {subject}, and {end}")
+            return
         note(f"token {answer['token_id']} of {subject} {end}; it is shown this once")
         say(answer["token"])
 
     show(form, answer, [str(answer.get("token_id", ""))], told)
+
+
+def _key_in(path: Path) -> bytes:
+    """The Ed25519 key in a file."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(path.read_bytes())
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise click.UsageError(f"{path} has no Ed25519 public key in PEM; openssl pkey -pubout writes one")
+    return key.public_bytes_raw()
 
 
 @token.command("list", epilog=examples("paceline token list", "paceline token list --sort -used"))

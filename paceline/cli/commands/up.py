@@ -8,13 +8,13 @@ import click
 
 from events.bounds import INT_MAX
 from paceline.cli.commands.common import data_option, examples, kafka_options
-from paceline.cli.commands.process_options import OIDC_OPTIONS, TLS_OPTIONS, settings_flags, with_options
+from paceline.cli.commands.process_options import OIDC_OPTIONS, SIGNING_KEYS, TLS_OPTIONS, settings_flags, with_options
 
 if TYPE_CHECKING:
     from paceline.services.settings import UpSettings
 
 
-access_options = partial(with_options, options=(*TLS_OPTIONS, *OIDC_OPTIONS))
+access_options = partial(with_options, options=(SIGNING_KEYS, *TLS_OPTIONS, *OIDC_OPTIONS))
 
 
 @click.command(

@@ -1,5 +1,6 @@
 """Roles are bound, tokens made and pools locked down by the API; it answers who may what."""
 
+from base64 import b64encode
 from hashlib import sha256
 from typing import Any
 
@@ -7,12 +8,14 @@ import pytest
 
 from events.codec import decode
 from events.records.entitlement import PoolAnswered
-from events.records.pools import LockdownSet, RoleBound, TokenIssued
+from events.records.parts import Actor
+from events.records.pools import LockdownSet, PoolDefined, RoleBound, TokenIssued
 from events.roles import ROLES, Verb
 from events.topics import POOLS
 from projections.access.checks import judge
 from projections.access.identity import Identity
 from projections.queries.access import granted
+from tests.helpers import signed as signed_by
 from tests.projections.conftest import Api
 
 
@@ -55,6 +58,36 @@ def test_a_token_is_told_once_and_the_log_keeps_its_hash_alone(answered: Api) ->
     me = answered.get("/v1/whoami", headers={"Authorization": f"Bearer {text}"})
     assert (me["subject"], me["how"], me["credential"]) == ("ci-maps", "token", token_id)
     assert [each["role"] for each in me["bindings"]] == ["submitter"]
+
+
+def test_a_producer_is_known_by_its_key_and_gets_no_token(answered: Api) -> None:
+    public = b64encode(signed_by.KEY.public_key().public_bytes_raw()).decode()
+    made = post(answered, "/v1/tokens", {"subject": "ci", "token_id": "ci-key", "public_key": public})
+    assert "token" not in made
+    [key] = answered.get("/v1/tokens")["tokens"]
+    assert (key["public_key"], key["state"]) == (public, "VALID")
+    pool = PoolDefined(path="/x", command_id="x", actor=Actor("ci", "token", credential="ci-key"))
+    for fact in (signed_by.signed(pool), pool):
+        answered.cell.fact(fact)
+    facts = answered.get("/v1/audit?kind=PoolDefined")["facts"]
+    assert [each["actor"]["verified"] for each in facts if each["actor"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("subject", "public_key", "at"),
+    [("cell", "A" * 43 + "=", "/subject"), ("ci", "A" * 40, "/public_key"), ("ci", "A" * 43 + "%", "/public_key")],
+)
+def test_what_is_no_key_of_a_producer_is_refused(answered: Api, subject: str, public_key: str, at: str) -> None:
+    answer = answered.client.post("/v1/tokens", json={"subject": subject, "public_key": public_key})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == at
+
+
+def test_a_key_that_only_says_to_be_the_cells_is_untrusted(answered: Api) -> None:
+    for fact in (signed_by.key_told(), TokenIssued(command_id="f", token_id="f", subject="cell", public_key=b"f" * 32)):
+        answered.granted(fact)
+    states = {each["token_id"]: each["state"] for each in answered.get("/v1/tokens")["tokens"]}
+    assert states == {"k": "VALID", "f": "UNTRUSTED"}
 
 
 def test_a_revoked_token_is_refused_and_listed_as_revoked(answered: Api) -> None:
