@@ -27,7 +27,7 @@ from paceline.client.errors import (
 from paceline.client.json_type import Json
 from paceline.client.patience import PATIENCE_S
 from paceline.client.plain_http import FAULTS, PlainHttp, PlainResponse
-from paceline.client.proof import SPEAKS_TLS, Unproven, UnprovenOther
+from paceline.client.proof import SPEAKS_TLS, Unproven, UnprovenOther, proven_by
 from paceline.client.strangers import is_of_cell, leads_on, may_be_cut, no_cell
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ class Requests:
                     "one with --server."
                 )
             server, pin = running.listen, running.tls_cert
-            token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
-            proven = token
+            of_folder = cell_file.token(folder)  # which goes to that folder's cell only
+            token = token or of_folder
+            proven = proven_by(token, of_folder)
         elif token is None:
             token = cell_file.token_of_run()
         self.server = server_url(server)
@@ -96,6 +97,8 @@ class Requests:
         """The moment that the last answer showed, with its time; empty where it was the present."""
         self.as_of = ""
         """Its time."""
+        self.limited = ""
+        """The sentence for readers of some pools alone, once something was read; empty: nothing was left out."""
         self._params, self._headers = without_none({"cell": cell, "at": at}), headers
         self._transport, self._proven = transport, proven
         self._tls = partial(_tls_context, ca, pin)
@@ -201,6 +204,8 @@ class Requests:
             except FAULTS as error:
                 raise self._unreachable(error) from error
             self._heard(response, response.content)
+            if method == "GET":
+                self.limited = response.headers.get("Paceline-Limited", self.limited)
             if not response.is_error:
                 self._note_moment(response)
                 return response

@@ -27,6 +27,8 @@ HEAD_BYTES_MAX = 16 * 1024
 BODY_BYTES_MAX = 1024
 SPEAKS_TLS = "this port speaks TLS: name it with https://"
 """The answer of a port of TLS to who sends plain HTTP."""
+ISSUED = "pct_"
+"""The beginning of tokens that a cell has issued: `pct_<token id>_<43 random characters>`."""
 _NONCE = re.compile("[0-9a-f]{64}")
 _LABEL = "paceline server 1"
 
@@ -47,6 +49,15 @@ def address_of(host: str, port: int) -> str:
     address = ipaddress.ip_address(host.partition("%")[0])
     plain = getattr(address, "ipv4_mapped", None) or address
     return f"{plain} {port} {_boot_id() if plain.is_loopback else ''}".strip()
+
+
+def proven_by(token: str | None, of_folder: str | None) -> str | None:
+    """The token that the cell of a data folder must prove to have before it is shown one: that one, or where somebody
+    names a token of their own, of which the cell keeps a hash at most, that of the folder. A cell whose folder shows
+    its token to others alone can't prove anything to them: they name its address.
+    """
+    is_own = token is not None and (token.startswith(ISSUED) or token.count(".") == 2)
+    return of_folder if is_own and of_folder else token
 
 
 class Proving:

@@ -13,6 +13,7 @@ from events.actors import TOKEN
 from events.hashed_names import NameHashes
 from events.signatures import PublicKey
 from paceline.client.bearer import SCHEME, shown, unfit
+from paceline.client.proof import ISSUED
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import EVERYTHING, NOBODY, Identity
 from projections.access.issuer import Issuer
@@ -21,8 +22,6 @@ from projections.access.wrong_tokens import WrongTokens
 from projections.api.problems import Problem
 
 PROBES = ("/livez", "/readyz")
-PREFIX = "pct_"
-"""The beginning of issued tokens: `pct_<token id>_<43 random characters>`."""
 HINT = (
     "the token of a cell is in the file token of its data folder; commands without --server find it there (--data "
     "FOLDER), with --server they need --token TOKEN; HTTP takes the header Authorization: Bearer TOKEN"
@@ -94,7 +93,7 @@ class Authentication:
         if token and self._token and hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
             return EVERYTHING
         granted = await self.grants.fresh()
-        identity = self._issued(token, granted) if token.startswith(PREFIX) else None
+        identity = self._issued(token, granted) if token.startswith(ISSUED) else None
         for prover in self.provers if identity is None else ():
             identity = await prover.prove(scope, headers)
             if identity is not None:

@@ -22,7 +22,7 @@ from events.signatures import CELL, KEY_BYTES
 from events.time_units import span_s
 from events.topics import POOLS
 from paceline.client.json_type import Json
-from projections.access.authentication import PREFIX
+from paceline.client.proof import ISSUED
 from projections.access.grants import now_ms
 from projections.api.commands import Command
 from projections.api.context import Context
@@ -119,7 +119,7 @@ class Issue(Command):
                 until_ms=until_ms,
                 reason=self.reason,
             )
-        text = "" if self.public_key else f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
+        text = "" if self.public_key else f"{ISSUED}{token_id}_{secrets.token_urlsafe(32)}"
         issued = TokenIssued(
             command_id=self.command_id or uuid.uuid4().hex,
             token_id=token_id,

@@ -31,7 +31,7 @@ from projections.views.reader import Views
 from projections.views.rows import JobRow
 
 WORDS: dict[Verb, str] = {
-    Verb.READ: "read it",
+    Verb.READ: "read",
     Verb.SUBMIT: "submit jobs",
     Verb.CHANGE: "change jobs",
     Verb.EXEC: "enter runs",
@@ -39,7 +39,7 @@ WORDS: dict[Verb, str] = {
     Verb.FORWARD: "forward ports of runs",
     Verb.SECRETS: "put or delete secrets",
     Verb.VOLUMES: "remove volumes",
-    Verb.POOLS: "define or remove pools below it",
+    Verb.POOLS: "define, change or remove pools",
     Verb.HOSTS: "manage hosts",
     Verb.SETTINGS: "change settings",
     Verb.LOCKDOWN: "set or end lockdowns",
@@ -189,7 +189,8 @@ def not_allowed(who: Identity, verb: Verb, pool: str) -> Problem:
     roles = [*roles_with(verb, False), *_own(verb)]
     where = "all of the cell" if pool == ROOT else f"pool {pool}"
     by = f": a binding of {' or '.join(roles)} to {pool}{'' if pool == ROOT else ' or a pool above it'} would allow it"
-    return Problem(403, "NOT_ALLOWED", f"{name} may not {WORDS[verb]} in {where}{by if roles else ''}")
+    what = f"{WORDS[verb]} {where}" if verb is Verb.READ else f"{WORDS[verb]} in {where}"
+    return Problem(403, "NOT_ALLOWED", f"{name} may not {what}{by if roles else ''}")
 
 
 def _own(verb: Verb) -> Iterator[str]:

@@ -178,7 +178,8 @@ class Reader:
         command = re.sub(r"^scp -p (\S+) [\d.]+:(\S+)", r"cp -p \1 ~/\2", command)  # all machines are this one
         if command.startswith("export "):
             name = command[7:].partition("=")[0]
-            self._variables[name] = self._shell(f'{command.removeprefix("export ")}printf %s "${name}"', "")
+            value = self._shell(f'{command.removeprefix("export ")}printf %s "${name}"', "")
+            self._variables[name] = os.environ[name] = value
             return ""
         done = subprocess.run(
             ["bash", "-c", command],

@@ -15,6 +15,7 @@ PAGES = (
     "docs/first-cluster.md",
     "docs/http.md",
     "docs/python.md",
+    "docs/access.md",
     "docs/sla.md",
     "docs/maintenance.md",
 )

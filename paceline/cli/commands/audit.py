@@ -18,6 +18,7 @@ from paceline.cli.commands.common import (
     data_option,
     examples,
     log_options,
+    note_moment,
     zone_option,
 )
 from paceline.cli.reach import reach
@@ -99,6 +100,7 @@ def audit(
         return _verify(data, config, log, form)
     with client_of(reach(config, server, token, data, ca), log["cell"]) as client:
         facts = list(islice(client.audit(**criteria), limit + 1))
+        note_moment(client)
     _show(facts[:limit], form, zone)
     if len(facts) > limit:
         note(f"only the newest {limit} are shown; more with --limit")

@@ -406,9 +406,11 @@ def client_of_context(ctx: click.Context) -> "Client":
 
 
 def note_moment(client: "Client") -> None:
-    """Says of which moment the answers were, where they were of one."""
+    """Says of which moment the answers were, where they were of one, and that something may have been left out."""
     if client.moment:
         note(f"as of {client.moment}")
+    if client.limited:
+        note(client.limited)
 
 
 def _note_making(done: int, of: int) -> None:

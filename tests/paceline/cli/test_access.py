@@ -295,3 +295,14 @@ def test_a_lockdown_of_the_cell_is_shown_with_all_of_its_pools(cli, cell):
     held = f"lockdown of the cell: {why}"
     assert out.splitlines()[1:] == [f"/ads   {held}     0", f"/maps  {'-'.ljust(len(held))}     1"]
     assert [each.query["cell"] for each in cell.asked if each.path == "/v1/lockdowns"] == ["0", "1"]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "name"])
+def test_who_reads_some_pools_alone_is_told_that_something_may_be_left_out(cli, cell, form):
+    sentence = "What you may not read is left out, if there is any."
+    cell._answers.clear()
+    cell.answer("GET", "/v1/tokens", {"tokens": [], "next_page_token": ""})
+    assert cli("token", "list", "-o", form)[2] == ""
+    cell._answers.clear()
+    cell.answer("GET", "/v1/tokens", {"tokens": [], "next_page_token": ""}, Paceline_Limited=sentence)
+    assert cli("token", "list", "-o", form)[2] == f"{sentence}\n"

@@ -47,6 +47,22 @@ def test_a_cell_and_its_token_are_found_on_the_data_folder(cell, tmp_path):
     assert cell.asked[0].headers["authorization"] == "Bearer of the folder"
 
 
+@pytest.mark.parametrize("own", ["pct_t-1_of_mine", "issued.by.another"])
+def test_a_token_of_ones_own_is_shown_to_the_cell_that_has_the_token_of_the_folder_alone(cell, tmp_path, own):
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": cell.address, "kafka": ""}))
+    cell.answer("GET", "/v1/cell", {"cell": 0})
+    for of_folder in ("of another folder", None):
+        if of_folder is not None:
+            (tmp_path / "token").write_text(of_folder)
+        with pytest.raises(WrongToken, match="the token was not sent"):
+            Client(token=own, data=tmp_path).cell()
+        (tmp_path / "token").unlink(missing_ok=True)
+    assert cell.asked == []
+    (tmp_path / "token").write_text("of the folder\n")
+    assert Client(token=own, data=tmp_path).cell() == {"cell": 0}
+    assert cell.asked[0].headers["authorization"] == f"Bearer {own}"
+
+
 def test_the_token_of_a_folder_goes_to_no_other_server(cell, tmp_path):
     (tmp_path / "token").write_text("of the folder")
     cell.answer("GET", "/v1/cell", {"cell": 0})

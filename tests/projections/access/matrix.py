@@ -24,7 +24,7 @@ from events.records.placement import MaintenanceChanged, MaintenanceWindowChange
 from events.records.pools import CellConfigured, RoleBound, TokenIssued
 from events.roles import ROLES
 from events.time_zones import offsets_of
-from projections.access.authentication import PREFIX
+from paceline.client.proof import ISSUED
 from projections.api import context
 from tests.helpers.maintenance import by_fact, stage_of
 from tests.helpers.signed import key_told, signed
@@ -80,7 +80,7 @@ BODIES: dict[tuple[str, str], Any] = {
 
 def token_of(role: str) -> str:
     """The token that somebody with a role shows."""
-    return f"{PREFIX}{role}_{'x' * 43}"
+    return f"{ISSUED}{role}_{'x' * 43}"
 
 
 class Store:

@@ -11,14 +11,14 @@ from events.codec import decode
 from events.log.port import LogUnavailable
 from events.records.entitlement import PoolAnswered
 from events.records.pools import CellConfigured, TokenIssued, TokenUsed
-from projections.access.authentication import PREFIX
+from paceline.client.proof import ISSUED
 from projections.access.identity import Identity
 from projections.access.quotas import BURST_S, CallQuota, StreamQuota, actor_key
 from projections.access.token_uses import EVERY_S, TokenUses
 from projections.api.problems import Problem
 from tests.projections.conftest import Api
 
-CI = f"{PREFIX}ci_{'x' * 43}"
+CI = f"{ISSUED}ci_{'x' * 43}"
 
 
 class Clock:
