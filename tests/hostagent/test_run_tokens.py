@@ -62,6 +62,8 @@ def test_a_run_grows_its_own_job_and_does_nothing_else(driven: Driven) -> None:
     token, other = driven.start("a"), driven.start("b")
     spec = driven.ask(token, "GET", "/v1/jobs/a/versions/1")
     assert driven.ask(token, "GET", "/v1/jobs/b").status_code == 404
+    assert driven.ask(token, "GET", "/v1/audit").status_code == 403
+    assert driven.ask(token, "GET", "/v1/log").status_code == 403
     assert driven.ask(other, "GET", "/v1/jobs/b").status_code == 200
     assert spec.status_code == 200, spec.text
     changed = spec.json()["spec"] | {"instances": 2, "description": "mine"}

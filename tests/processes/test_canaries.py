@@ -122,6 +122,19 @@ def requests(aviary: Aviary) -> set[int]:
     return {each.status_code for each in answers}
 
 
+def invited(aviary: Aviary) -> None:
+    """Makes a join token, and shows it where it is no use."""
+    url, right = f"http://{aviary.site.address('api')}", {"Authorization": f"Bearer {aviary.canaries['token']}"}
+    told = ask(f"{url}/v1/host-invitations", "POST", json={"host_id": "h17"}, headers=right)
+    assert told.status_code == 201, told.text
+    aviary.canaries["join"] = told.json()["token"]
+    own = {"Authorization": f"Bearer {aviary.canaries['join']}"}
+    for address in (aviary.site.address("api"), aviary.site.address("gateway.0")):
+        answer = ask(f"http://{address}/v1/agents/h17/certificates", "POST", content=b"no request", headers=own)
+        aviary.heard[f"join at {address}"] = answer.content
+        assert answer.status_code >= 400
+
+
 def commands(aviary: Aviary) -> None:
     """Shows canaries in commands, right and wrong ones."""
     of, server = aviary.canaries, ("--server", aviary.site.address("api"))
@@ -155,12 +168,21 @@ def test_no_secret_comes_out_of_any_part_at_its_most_talkative(broker: Broker, t
         assert pool.status_code == 201, pool.text
         assert {200, 400, 401, 404, 413, 422} <= requests(aviary)
         commands(aviary)
-        script = "cat $PACELINE_SECRET_DB; exec sleep 600"
+        invited(aviary)
+        script = "cat $PACELINE_SECRET_DB $PACELINE_TOKEN_FILE; echo; exec sleep 600"
         job = {"job_id": "one", "pool": "/p", "kind": "stateless", "command": ["sh", "-c", script], "secrets": ["db"]}
-        answer = aviary.ask("POST", "/v1/jobs", json={**job, "resources": {"cpu": "100m"}}, headers=right)
+        job |= {"run_token": True, "resources": {"cpu": "100m"}}
+        answer = aviary.ask("POST", "/v1/jobs", json=job, headers=right)
         assert answer.status_code < 300, answer.text
         output = "/v1/jobs/one/tasks/0/log?run=1"
-        site.until(lambda: "*****" in aviary.ask("GET", output, headers=right).text, "the job to print its secret")
+        site.until(lambda: "*****\n" in aviary.ask("GET", output, headers=right).text, "the job to print its secrets")
+        [kept] = [each for root in ("/run", "/dev/shm") for each in Path(root).glob("paceline-*/one.0.1/.run-token")]
+        aviary.canaries["run"] = kept.read_text()
+        own = {"Authorization": f"Bearer {aviary.canaries['run']}"}
+        assert aviary.ask("GET", "/v1/jobs/one", headers=own).status_code == 200
+        assert aviary.ask("POST", "/v1/jobs/one/stops", json={}, headers=own).status_code == 403
+        wrong = {"Authorization": f"{own['Authorization'][:-4]}AAAA"}
+        assert aviary.ask("GET", "/v1/jobs/one", headers=wrong).status_code == 401
         for path in ("/v1/jobs/one", "/v1/jobs/one/history", "/jobs/one", "/secrets"):
             aviary.ask("GET", path, headers=right)
         assert aviary.found() == []
