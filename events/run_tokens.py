@@ -1,6 +1,7 @@
 """Tokens of runs (decision 103): JWTs by EdDSA of a cell for its own API, verified by its public keys."""
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from joserfc.jwk import OKPKey
 
 ALGORITHM = "EdDSA"
+"""The older name (RFC 8037) of what RFC 9864 calls Ed25519: more libraries of those who verify know it."""
+warnings.filterwarnings("ignore", message="EdDSA is deprecated via RFC 9864")
 ISSUER = "paceline"
 """The issuer of all of them, whichever the cell: keys tell cells apart, and the claim `cell`."""
 AUDIENCE = "paceline-api"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from joserfc.jwk import KeySet, OctKey
 
 from events.run_tokens import made
 from events.signing_keys import FOLDER, RUN_TOKEN_S, SigningKeys
+from tests.helpers import ROOT
 from tests.helpers.asking import ask
 from tests.helpers.real_cell import CellProcess
 
@@ -83,6 +85,26 @@ def test_a_run_grows_its_own_job_and_does_nothing_else(driven: Driven) -> None:
     assert driven.refused(token) == "TOKEN_RUN_ENDED"
     everything = b"".join(path.read_bytes() for path in driven.cell.data.rglob("*") if path.is_file())
     assert token.encode() not in everything + driven.cell.output.read_bytes()
+
+
+def test_a_driver_adds_tasks_to_its_own_job(driven: Driven) -> None:
+    body = {
+        "job_id": "grows",
+        "pool": "/p",
+        "command": [sys.executable, str(ROOT / "examples" / "driver.py"), "2"],
+        "env": {"PACELINE_SERVER": driven.server},
+        "resources": {"cpu": "10m", "memory": "1MiB"},
+        "run_token": True,
+    }
+    assert driven.cell.request("POST", "/v1/jobs?wait=20s", body).status_code == 201
+    driven.cell.until(lambda: driven.cell.state("grows") == "SUCCEEDED")
+    assert driven.cell.get("/v1/jobs/grows").json()["instances"] == 3
+    [update] = [
+        each
+        for each in driven.cell.get("/v1/jobs/grows/history").json()["events"]
+        if "Update" in each["event"] and each["actor"]
+    ]
+    assert (update["actor"]["name"], update["actor"]["verified"]) == ("run 1 of grows/0", True)
 
 
 def test_tokens_that_this_cell_has_not_signed_for_now_are_refused(driven: Driven) -> None:
