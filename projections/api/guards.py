@@ -61,22 +61,24 @@ class Guards:
         if scope["type"] != "http" or scope["path"].startswith(AGENTS):
             await self._app(scope, receive, send)
             return
+        answer = send
         try:
             headers = Headers(scope=scope)
             who = await self._identified(scope, headers)
+            identity.begin(who)
+            if limits() is not None and IDENTITY not in scope:
+                answer = _limited(send)
             self._check(scope["method"], scope["path"], headers, who)
             scope = {**scope, IDENTITY: who}
             if scope["method"] == "HEAD" and scope["path"] not in FOLLOWED and not STREAMED.fullmatch(scope["path"]):
                 scope["method"] = "GET"  # the server leaves the body out
-            identity.begin(who)
             vouched_by(self._authentication.keys)
             if scope["method"] not in READS:
                 in_session = scope["path"].startswith(PAGES)
                 acting.begin(scope, headers, who, in_session, self._authentication.hashes_in_facts)
-            answer = _limited(send) if limits() is not None else send
             await self._app(scope, _bounded(receive, _bytes_max(scope["path"])), answer)
         except Problem as problem:
-            await problem.response()(scope, receive, send)
+            await problem.response()(scope, receive, answer)
 
     async def _identified(self, scope: Scope, headers: Headers) -> Identity:
         """The identity of a request to a name of this cell; by another name only with a proof. Raises a problem."""

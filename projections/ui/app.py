@@ -28,6 +28,7 @@ from projections.api.context import Context, client_of
 from projections.api.moments import Asker, Making, Moments
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
+from projections.api.standing import standing
 from projections.api.stream import EventResponse
 from projections.queries.log_time import newest_ms
 from projections.ui import assets, rendering, signing, time_bar
@@ -59,7 +60,9 @@ def add_ui(app: FastAPI, contexts: Contexts, token: str | None, sign_in: SignIn 
         sign_in.serve(app.state.guards.authentication)
     if sessions is not None:
         app.state.guards.authentication.provers.append(sessions)
-    app.router.routes[0:0] = [Mount("/ui", ui.bounded()), Route("/", _lead)]
+    pages = ui.app()
+    pages.state.guards = app.state.guards
+    app.router.routes[0:0] = [Mount("/ui", ui.bounded(pages)), Route("/", _lead)]
 
 
 class Then(NamedTuple):
@@ -88,9 +91,8 @@ class Ui:
         self._pages = [(page, Route(page.path, self._shows(page), methods=["GET"])) for page in PAGES]
         self._watched = [*self._pages, (time_bar.PART, Route(time_bar.PART.path, self._shows(time_bar.PART)))]
 
-    def bounded(self) -> ASGIApp:
+    def bounded(self, app: ASGIApp) -> ASGIApp:
         """The app, to be mounted at /ui: it refuses queries that are too long."""
-        app = self.app()
 
         async def bounded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http" or len(scope["query_string"]) <= QUERY_MAX or scope["path"] == "/ui/stream":
@@ -227,7 +229,7 @@ class Ui:
             stack.enter_context(self._streams.one(client))
             reader = stack.enter_context(self._hub.reader(loads, packed, client))
             more = {"Content-Encoding": "gzip"} if packed else {}
-            return EventResponse(reader.follow(), stack.pop_all().close, **more)
+            return EventResponse(reader.follow(standing(request)), stack.pop_all().close, **more)
 
     def _load_of(self, text: str) -> Load:
         """The function that renders the parts of a page for a stream. Raises a problem where there is no such page."""

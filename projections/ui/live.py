@@ -25,6 +25,7 @@ from sqlalchemy.exc import OperationalError
 from events.log.port import LogError
 from projections.access.limits import Limits, limits
 from projections.api.problems import Problem
+from projections.api.standing import Lasts
 from projections.views.reader import ViewsAway
 
 OF_STREAM_MAX = 32
@@ -220,11 +221,13 @@ class Reader:
         self.wake = asyncio.Event()
         """Set when there is something new."""
 
-    async def follow(self) -> AsyncIterator[bytes]:
-        """The stream: all parts first, then those that change, and each time how far behind they are, in seconds."""
+    async def follow(self, lasts: Lasts) -> AsyncIterator[bytes]:
+        """The stream: all parts first, then those that change, and each time how far behind they are, in seconds, as
+        long as its reader may look.
+        """
         seen = 0
         yield GZIP_HEAD + stored(RETRY) if self._packed else RETRY
-        while True:
+        while await lasts():
             self.wake.clear()
             news = [part for watch in self._watches for part in watch.parts.values() if part.version > seen]
             seen = max((part.version for part in news), default=seen)

@@ -8,7 +8,8 @@ import pytest
 from events.codes import Outcome
 from events.records.pools import RoleBound, TokenIssued
 from projections.access.identity import Identity
-from projections.access.limits import OTHER_HOST, OTHER_JOB, OTHER_POOL, Limits, Names
+from projections.access.limits import LIMITED, OTHER_HOST, OTHER_JOB, OTHER_POOL, Limits, Names
+from projections.api.cell_router import create_cells_app
 from projections.queries.fits_nowhere import warnings
 from projections.queries.follow import StreamedEvent, Tail
 from projections.queries.why import OTHERS
@@ -17,7 +18,7 @@ from tests.helpers.written_cell import ended, held, job, preempted, unplaced
 from tests.projections.access.test_limited_reads import OF_MAPS, alone, asking, told
 from tests.projections.api.test_stream import START, opened
 from tests.projections.api.test_stream_filters import heard, named, wanted
-from tests.projections.conftest import TOKEN, Api
+from tests.projections.conftest import LISTEN, TOKEN, Api, CheckedClient
 
 __all__ = ["alone", "told"]
 POSITIONS = {"jobs_offset", "pools_offset", "cause", "causes", "offset", "read_to"}
@@ -161,11 +162,28 @@ def test_a_filter_by_jobs_leaves_those_out_that_are_gone(told: Api) -> None:
 
 
 def test_every_answer_to_a_limited_reader_says_so(told: Api) -> None:
-    paths = ("/v1/jobs", "/v1/jobs/m0", "/v1/jobs/a0", "/v1/jobs?pool=/ads", "/v1/hosts", "/v1/log", "/v1/nowhere")
+    paths = (
+        "/v1/jobs",
+        "/v1/jobs/m0",
+        "/v1/jobs/a0",
+        "/v1/jobs?pool=/ads",
+        "/v1/hosts",
+        "/v1/log",
+        "/v1/nowhere",
+        "/metrics",
+    )
     assert all("paceline-limited" not in told.client.get(path).headers for path in paths)
     with asking(OF_MAPS):
         said = [told.client.get(path).headers.get("paceline-limited") for path in paths]
     assert said == ["What you may not read is left out, if there is any."] * len(paths)
+
+
+def test_a_server_of_several_cells_says_it_once(told: Api) -> None:
+    client = CheckedClient(create_cells_app({0: told.app}), f"http://{LISTEN}", raise_server_exceptions=False)
+    with asking(OF_MAPS):
+        answers = [client.get(path) for path in ("/v1/jobs/m0", "/v1/jobs/a0", "/v1/jobs", "/metrics")]
+    assert [answer.status_code for answer in answers] == [200, 404, 200, 403]
+    assert {answer.headers["paceline-limited"] for answer in answers} == {LIMITED}
 
 
 def test_what_a_job_fits_on_is_found_among_all_hosts(told: Api) -> None:

@@ -37,6 +37,11 @@ class Views:
         yield "live_still", "<p>still</p>"
 
 
+async def always() -> bool:
+    """Its reader may look."""
+    return True
+
+
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for but the order of things."""
@@ -56,7 +61,7 @@ def told(text: bytes) -> Iterator[tuple[str, Any]]:
 async def until(reader: Reader, holds: Callable[[dict[str, str]], bool], seen: dict[str, str]) -> list[Any]:
     """Reads until what was seen of the parts holds; returns all events."""
     events = []
-    async for text in reader.follow():
+    async for text in reader.follow(always):
         for kind, data in told(text):
             events.append((kind, data))
             if kind == "part":
@@ -75,7 +80,7 @@ def run(test: Callable[[Hub, Views], Any]) -> None:
 def test_a_reader_gets_all_parts_first_and_then_those_that_change() -> None:
     async def test(hub: Hub, views: Views) -> None:
         with hub.reader({"/a": views.load}, False) as reader:
-            follow = reader.follow()
+            follow = reader.follow(always)
             parts: list[Any] = []
             while len(parts) < 2:
                 parts += [data for kind, data in told(await anext(follow)) if kind == "part"]
@@ -103,7 +108,7 @@ def test_nothing_is_loaded_while_nothing_changes() -> None:
         with hub.reader({"/a": views.load}, False) as reader:
             await until(reader, lambda seen: len(seen) == 2, {})
             pings = 0
-            async for text in reader.follow():
+            async for text in reader.follow(always):
                 pings += sum(kind == "fresh" for kind, _ in told(text))
                 if pings == 10:
                     break
@@ -115,7 +120,7 @@ def test_nothing_is_loaded_while_nothing_changes() -> None:
 def test_a_slow_reader_skips_versions() -> None:
     async def test(hub: Hub, views: Views) -> None:
         with hub.reader({"/a": views.load}, False) as slow, hub.reader({"/a": views.load}, False) as quick:
-            follow = slow.follow()
+            follow = slow.follow(always)
             await anext(follow)
             for state in range(1, 6):
                 views.state = state
@@ -132,7 +137,7 @@ def test_what_is_compressed_says_the_same() -> None:
     async def test(hub: Hub, views: Views) -> None:
         with hub.reader({"/a": views.load}, True) as packed:
             unpacker, seen = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), b""
-            async for text in packed.follow():
+            async for text in packed.follow(always):
                 seen += unpacker.decompress(text)
                 if views.state < 3 and b"<p>%d</p>" % views.state in seen:
                     views.state += 1
@@ -171,7 +176,7 @@ def test_readers_see_that_they_are_behind_and_the_stream_goes_on(fault: Exceptio
         with hub.reader({"/a": views.load}, False) as reader:
             await until(reader, lambda seen: len(seen) == 2, {})
             views.fault, views.state = fault, 8
-            async for text in reader.follow():
+            async for text in reader.follow(always):
                 if any(kind == "fresh" and data > 0.1 for kind, data in told(text)):
                     break
             views.fault = None
@@ -184,9 +189,22 @@ def test_who_looks_at_something_that_is_no_more_is_told() -> None:
     async def test(hub: Hub, views: Views) -> None:
         views.fault = Problem(404, "NOT_FOUND", "there is no job a")
         with hub.reader({"/a": views.load}, False) as reader:
-            async for text in reader.follow():
+            async for text in reader.follow(always):
                 if ("gone", ["/a", "there is no job a"]) in list(told(text)):
                     break
+
+    run(test)
+
+
+def test_a_stream_ends_with_the_right_to_look() -> None:
+    async def test(hub: Hub, views: Views) -> None:
+        rights = [True, True]
+
+        async def lasts() -> bool:
+            return bool(rights) and rights.pop()
+
+        with hub.reader({"/a": views.load}, False) as reader:
+            assert len([text async for text in reader.follow(lasts)]) == 3, "the head, and as often as it might"
 
     run(test)
 
