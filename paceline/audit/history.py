@@ -48,13 +48,14 @@ class HeldToken(Span):
 
 @dataclass
 class AccessHistory:
-    """All of it. `roles`: by the offset of the fact; `tokens`: by id; `start`, `end`: of the log of pools."""
+    """All of it. `roles`: by the offset of the fact; `start`, `end`: of the log of pools."""
 
     start: int = 0
     end: int = 0
     roles: dict[int, HeldRole] = field(default_factory=dict)
-    tokens: dict[str, HeldToken] = field(default_factory=dict)
     _present: dict[str, HeldRole] = field(default_factory=dict)
+    _tokens: dict[str, list[HeldToken]] = field(default_factory=dict)
+    """By id, in their order: an id is free again once its token has ended."""
     _keys: list[Keys] = field(default_factory=lambda: [Keys()])
     _keys_from: list[int] = field(default_factory=lambda: [0])
     _late_from: list[int] = field(default_factory=lambda: [0])
@@ -72,16 +73,22 @@ class AccessHistory:
                 self._end(fact.binding_id, offset, at_ms)
             case TokenIssued():
                 token = HeldToken(offset, None, fact.until_ms, fact.subject, fact.groups, fact.public_key)
-                self.tokens[fact.token_id] = token
+                self._tokens.setdefault(fact.token_id, []).append(token)
             case TokenRevoked():
-                if fact.token_id in self.tokens:
-                    self.tokens[fact.token_id].ended(offset, at_ms)
+                if fact.token_id in self._tokens:
+                    self._tokens[fact.token_id][-1].ended(offset, at_ms)
             case PoolRemoved():
                 for role in [role for role in self._present.values() if role.pool == fact.path]:
                     self._end(role.binding_id, offset, at_ms)
             case CellConfigured() if fact.late_after_ms is not None:
                 self._late_from.append(at_ms)
                 self._late_after.append(fact.late_after_ms)
+
+    def token(self, token_id: str, read_to: int | None) -> HeldToken | None:
+        """The token of an id to who has read so far, else the first that got it; None: none ever did."""
+        tokens = self._tokens.get(token_id, [])
+        before = [each for each in tokens if read_to is None or each.offset <= read_to]
+        return before[-1] if before else next(iter(tokens), None)
 
     def learn(self, at_ms: int, fact: Event) -> None:
         """Takes what a fact says of keys, whatever entitlement said of it."""

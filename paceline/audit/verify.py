@@ -175,7 +175,7 @@ class _Audit:
         if actor.how == RUN:
             yield from _run_faults(act)
             return
-        token = self._history.tokens.get(actor.credential) if actor.how == TOKEN else None
+        token = self._history.token(actor.credential, actor.read_to) if actor.how == TOKEN else None
         if actor.how == TOKEN:
             yield from self._token_faults(act, token)
         yield from self._reading_faults(act)

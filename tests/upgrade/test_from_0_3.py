@@ -18,6 +18,7 @@ from events.records.parts import Cause
 from events.records.rounds import TimerPassed
 from hostagent.messages import Hello, ReportBatch
 from hostagent.runs import Runs
+from paceline.cli.main import run
 from paceline.client.client import Client
 from paceline.history.verify import verify
 from processors.cell_machines import machines
@@ -125,6 +126,16 @@ def test_the_one_token_of_a_cell_of_0_3_may_do_everything_whatever_the_cell_asks
             client.remove_host("real", wait=10) if access == "roles" else client.confirm_loss("real", wait=10)
             assert {job["job_id"] for job in client.jobs()} >= {name, *JOBS}
     assert (data / "token").read_text().strip() == token
+
+
+def test_an_audit_of_a_log_of_0_3_counts_facts_that_name_nobody_and_fails_none(
+    left: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["audit", "--verify", "--data", str(left / "data"), "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["well"], told["verified"], told["findings"]) == (True, 0, [])
+    assert told["unverified"] == {"not said": told["facts"]}
+    assert told["facts"] > len(JOBS)
 
 
 def test_every_decision_of_0_3_is_followed_back_for_each_run_that_it_names(left: Path) -> None:
