@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from events.join_tokens import host_of, invite_id
 from hostagent import private_files
 
 FILE, ASKED = "host.pem", "host.key"
-HOST, INVITATION = "Host: ", "Invitation: "
+HOST, INVITATION, RENEWS = "Host: ", "Invitation: ", "Renews: "
 LONGEST_WAIT_S = 60.0
 """So often the clock of the machine is looked at again."""
 
@@ -44,21 +45,17 @@ class HostCertificate:
         """The request by which the host joins. Its key is kept: where the answer is lost the same one may ask again.
         Raises `OSError`.
         """
-        invitation = invite_id(self._token)
-        if self._line(self._asked, INVITATION) == invitation:
-            return _request(_keys(self._asked.read_text()))
-        request = self.request()
-        private_files.write_durably(str(self._asked), f"{INVITATION}{invitation}\n{request.key}")
-        return request
+        return self._asking(INVITATION, invite_id(self._token))
 
     def joined(self, request: CertificateRequest, pem: str) -> None:
         """Keeps the certificate that was given for the token. Raises `OSError`."""
         self._write(host_of(self._token), invite_id(self._token), request, pem)
-        self._asked.unlink(missing_ok=True)
 
-    def request(self) -> CertificateRequest:
-        """A request for a new key."""
-        return _request(None)
+    def renewing(self) -> CertificateRequest:
+        """The request, for a new key, that renews the certificate; the key is kept as that of `joining`, since a
+        certificate is renewed with one key alone. Raises `OSError`.
+        """
+        return self._asking(RENEWS, sha256(self.file.read_bytes()).hexdigest())
 
     def keep(self, request: CertificateRequest, pem: str) -> None:
         """Keeps the certificate that renews the one that it has. Raises `OSError`."""
@@ -82,6 +79,15 @@ class HostCertificate:
         text = f"{HOST}{host_id}\n{INVITATION}{invitation}\n{pem}{request.key}"
         private_files.write_durably(str(self.file), text)
         self._life = None
+        self._asked.unlink(missing_ok=True)
+
+    def _asking(self, kind: str, what: str) -> CertificateRequest:
+        """The request that was kept for the same purpose, or a new one, which is kept."""
+        if self._line(self._asked, kind) == what:
+            return _request(_keys(self._asked.read_text()))
+        request = _request(None)
+        private_files.write_durably(str(self._asked), f"{kind}{what}\n{request.key}")
+        return request
 
     def _bounds(self) -> tuple[float, float]:
         """When its life begins and ends; seconds since 1970."""

@@ -61,8 +61,8 @@ async def renew(
         await asyncio.sleep(min(LONGEST_WAIT_S, certificate.due_in_s()))
         if certificate.due_in_s():
             continue
-        request = certificate.request()
         try:
+            request = certificate.renewing()
             response = await client.post(url("certificates"), content=request.pem)
             if response.status_code == httpx2.codes.CREATED:
                 certificate.keep(request, response.text)

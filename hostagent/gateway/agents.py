@@ -9,9 +9,9 @@ from functools import lru_cache
 from fastapi import APIRouter, Request, Response
 
 from events.bounds import NAME
+from events.host_certificates import Code, Refusal, expired
 from events.join_tokens import host_of, invite_id
 from events.records.hosts import HostCertified
-from hostagent.gateway.certificates import Code, Refusal
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import Certify
 from hostagent.gateway.host_ca import HostCa, HostName, WrongRequest, read_certificate
@@ -42,10 +42,10 @@ class Agents:
             check_token(request, self._token)
             return
         if name.until_s <= time.time():
-            why = f"this certificate has expired: `paceline host invite {host_id}` lets the host join again"
-            raise Denied(403, why, Code.CERTIFICATE_EXPIRED)
-        if (refused := self._refusal(name, host_id)) is not None:
+            refused = expired(host_id)
             raise Denied(403, refused.why, refused.code)
+        if (refusal := self._refusal(name, host_id)) is not None:
+            raise Denied(403, refusal.why, refusal.code)
 
     def still(self, request: Request, host_id: str) -> Callable[[], bool]:
         """Tells whether who asked may go on to hear what is meant for a host: for streams, which outlast certificates

@@ -7,10 +7,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from events.columns import I32, I64
+from events.host_certificates import Refusal
 from events.records.hosts import HostCertified
 from events.records.parts import Actor
 from events.records.tasks import ExecClosed, SecretDeleted, SecretPut
-from hostagent.gateway.certificates import Refusal
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.messages import (
     Asked,

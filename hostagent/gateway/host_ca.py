@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from events.host_certificates import HOST_URI, uri_of
 from paceline.client.tls import certificates, state_of
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class HostCa:
             .not_valid_before(now - SKEW)
             .not_valid_after(now + self._life)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(host_id)]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri_of(host_id))]), False)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
             .add_extension(_usage(signs=False), critical=True)
         )
@@ -154,7 +155,8 @@ def read_certificate(der: bytes, authorities: str) -> HostName:
     certificate = x509.load_der_x509_certificate(der)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        host_ids = frozenset(names.get_values_for_type(x509.DNSName))
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+        host_ids = frozenset(each.removeprefix(HOST_URI) for each in uris if each.startswith(HOST_URI))
     except x509.ExtensionNotFound:
         host_ids = frozenset()
     own = x509.load_pem_x509_certificates(authorities.encode()) if authorities else []

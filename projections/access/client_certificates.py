@@ -1,6 +1,9 @@
-"""Certificates of users: TLS has verified that a CA of `--client-ca` signed them; the subject is the common name."""
+"""Certificates of users: TLS has verified that a CA of `--client-ca` signed them; the subject is the common name. One
+with the URI of a host is of no user, whatever its common name.
+"""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 
 from starlette.datastructures import Headers
@@ -8,6 +11,7 @@ from starlette.types import Scope
 
 from events.actors import CERTIFICATE as BY_CERTIFICATE
 from events.actors import SUBJECT_MAX
+from events.host_certificates import HOST_URI
 from events.unsafe_text import is_visible
 from paceline.client.tls import CERTIFICATE
 from projections.access.authentication import refused
@@ -49,5 +53,9 @@ def _read(der: bytes, host_authorities: str) -> tuple[str, str] | None:
         except (ValueError, TypeError, InvalidSignature):
             continue
         return None
+    with suppress(x509.ExtensionNotFound):
+        others = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        if any(each.startswith(HOST_URI) for each in others.get_values_for_type(x509.UniformResourceIdentifier)):
+            return None
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return (str(names[0].value) if len(names) == 1 else "", f"{certificate.serial_number:x}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from events.access import Binding
 from events.hashed_names import NameHashes, is_hashed
@@ -70,7 +70,9 @@ class InvitationRow(NamedTuple):
 
 
 class CertificateRow(NamedTuple):
-    """A certificate that the CA of the cell gave a host. `is_revoked`: the host was removed since."""
+    """A certificate that the CA of the cell gave a host. `renews`: the serial number of that which it renews, empty:
+    none; `is_revoked`: the host was removed after the invitation from which it descends.
+    """
 
     host_id: str
     serial: str
@@ -80,6 +82,7 @@ class CertificateRow(NamedTuple):
     until_ms: int
     invite_id: str
     at_ms: int
+    renews: str
     is_revoked: bool
 
 
@@ -158,7 +161,7 @@ def lockdowns(connection: Connection) -> dict[str, Lockdown]:
 
 def invitations(connection: Connection) -> list[InvitationRow]:
     """The invitations of hosts, by their ages: for a while also those that are over."""
-    query = _joined(tables.invitations).order_by(tables.invitations.c.offset)
+    query = _joined(tables.invitations, tables.invitations.c.offset).order_by(tables.invitations.c.offset)
     return [
         InvitationRow(
             *(row.invite_id, row.host_id, row.offset, row.until_ms, row.reason, _actor(row.actor), row.at_ms),
@@ -170,8 +173,15 @@ def invitations(connection: Connection) -> list[InvitationRow]:
 
 def certificates(connection: Connection) -> list[CertificateRow]:
     """The certificates of hosts, by hosts and ages; of those that are over the last of a host, at least."""
-    query = _joined(tables.certificates).order_by(tables.certificates.c.host_id, tables.certificates.c.offset)
-    return [CertificateRow(*row) for row in connection.execute(query)]
+    of = tables.certificates.c
+    query = _joined(tables.certificates, of.began).order_by(of.host_id, of.offset)
+    return [
+        CertificateRow(
+            *(row.host_id, row.serial, row.offset, row.fingerprint, row.from_ms, row.until_ms, row.invite_id),
+            *(row.at_ms, row.renews, row.is_void),
+        )
+        for row in connection.execute(query)
+    ]
 
 
 def is_own(job: JobRow, subject: str, names: NameHashes, keys: Mapping[bytes, PublicKey]) -> bool:
@@ -183,10 +193,12 @@ def is_own(job: JobRow, subject: str, names: NameHashes, keys: Mapping[bytes, Pu
     return subject != "" and job.submitter == name and key is not None and key.subject in (CELL, subject)
 
 
-def _joined(of: Table) -> Select[Any]:
-    """The rows of a table of what hosts join by; `is_void`: the host was removed since."""
+def _joined(of: Table, began: ColumnElement[int]) -> Select[Any]:
+    """The rows of a table of what hosts join by, which `began` by an invitation at an offset; `is_void`: the host was
+    removed after that.
+    """
     removal = tables.host_removals
-    is_void = func.coalesce(removal.c.offset > of.c.offset, False).label("is_void")
+    is_void = func.coalesce(began < removal.c.offset, False).label("is_void")
     return select(*of.c, is_void).select_from(of.outerjoin(removal, removal.c.host_id == of.c.host_id))
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 
 from events.codec import decode
 from events.codes import Code
+from events.host_certificates import Given, Invitation, refusal, void_before
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import HostCertified, HostInvited
@@ -30,7 +31,6 @@ from events.records.pools import (
 )
 from events.records.rounds import TimerPassed
 from events.signatures import CELL, Keys, PublicKey
-from events.topics import HOSTS
 from projections.actor_names import kept
 from projections.views import tables
 from projections.views.access_rows import (
@@ -226,21 +226,38 @@ class AccessFold:
         rows, now = self._cache.invitations, moment.at_ms
         rows.delete("until_ms < ?", [(now - KEPT_MS,)])
         who = _kept(event.actor)
+        if rows.get(event.invite_id) is not None:  # the first counts
+            return
         rows.put(InvitationRow(event.invite_id, event.host_id, moment.offset, event.until_ms, event.reason, who, now))
 
     def _certified(self, moment: RecordContext, event: HostCertified) -> None:
-        rows, now = self._cache.certificates, moment.at_ms
-        rows.delete("host_id = ? AND until_ms < ?", [(event.host_id, now)])
+        """Whether the host was removed in between is told by what a certificate descends from, when it is read."""
+        rows, invitations, now = self._cache.certificates, self._cache.invitations, moment.at_ms
+        invitation = invitations.change(event.invite_id)
+        renewed = rows.change((event.host_id, event.renews))
+        if refusal(event, _invited_by(invitation), _given_by(renewed), now) is not None:
+            return
+        began = 0
+        if event.renews and renewed is not None:
+            renewed.next_key, began = event.key, renewed.began
+        elif invitation is not None:
+            invitation.serial, invitation.key, began = event.serial, event.key, invitation.offset
         times = (event.from_ms, event.until_ms)
         row = (event.host_id, event.serial, moment.offset, event.fingerprint, *times, event.invite_id, now)
-        rows.put(CertificateRow(*row))
-        if event.invite_id and (invitation := self._cache.invitations.change(event.invite_id)) is not None:
-            invitation.serial = event.serial
+        rows.put(CertificateRow(*row, event.renews, began))
+        rows.delete("host_id = ? AND until_ms < ?", [(event.host_id, now)])
 
     def _removed(self, moment: RecordContext, event: HostRemoved) -> None:
-        """A host that has only stayed away may come back with what it has."""
-        if event.cause is not None and event.cause.topic == HOSTS.name:
-            self._cache.host_removals.put(HostRemovalRow(event.host_id, event.cause.offset))
+        if before := void_before(event):
+            self._cache.host_removals.put(HostRemovalRow(event.host_id, before))
+
+
+def _invited_by(row: InvitationRow | None) -> Invitation | None:
+    return None if row is None else Invitation(row.host_id, row.offset, row.until_ms, row.key)
+
+
+def _given_by(row: CertificateRow | None) -> Given | None:
+    return None if row is None else Given(row.host_id, row.began, row.until_ms, row.next_key)
 
 
 def _kept(actor: Actor | None) -> str:

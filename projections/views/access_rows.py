@@ -70,7 +70,9 @@ class LockdownRow(msgspec.Struct):
 
 
 class InvitationRow(msgspec.Struct):
-    """An invitation of a host; `serial` is that of the certificate that was given for it, empty: none was yet."""
+    """An invitation of a host; `serial` is that of the certificate that was given for it, `key` the hash of its key,
+    empty: none was yet.
+    """
 
     invite_id: str
     host_id: str
@@ -80,10 +82,14 @@ class InvitationRow(msgspec.Struct):
     actor: str
     at_ms: int
     serial: str = ""
+    key: str = ""
 
 
 class CertificateRow(msgspec.Struct):
-    """A certificate of a host by the CA of the cell."""
+    """A certificate of a host by the CA of the cell. `renews`: the serial number of that which it renews, empty: none;
+    `began`: the offset of the invitation from which it descends; `next_key`: the hash of the key of that which renews
+    it, empty: none does.
+    """
 
     host_id: str
     serial: str
@@ -93,10 +99,13 @@ class CertificateRow(msgspec.Struct):
     until_ms: int
     invite_id: str
     at_ms: int
+    renews: str = ""
+    began: int = 0
+    next_key: str = ""
 
 
 class HostRemovalRow(msgspec.Struct):
-    """A host was removed by an operator; `offset`: what it joined by before that in the topic of hosts is void."""
+    """A host was removed by an operator; `offset`: what descends from its invitations before that is void."""
 
     host_id: str
     offset: int

@@ -16,9 +16,11 @@ from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import (
     HostBack,
+    HostCertified,
     HostClearRequested,
     HostConnected,
     HostHealthReported,
+    HostInvited,
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,
@@ -55,7 +57,7 @@ POOL, HOST = "/pools", "/hosts/"
 KEPT_MS = 90 * 24 * 3600 * 1000
 """The time for which an entry is kept, by the time of the machine that owns the thing."""
 OF_HOSTS = (
-    *(HostConnected, HostOffered, HostSilent, HostBack, HostHealthReported),
+    *(HostInvited, HostCertified, HostConnected, HostOffered, HostSilent, HostBack, HostHealthReported),
     *(HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostTaintRequested),
 )
 """Facts that are entries of the history of a host."""

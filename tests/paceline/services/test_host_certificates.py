@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import httpx2
 import pytest
 
+from hostagent.host_certificate import HostCertificate
 from paceline.client.client import Client
 from paceline.client.errors import PacelineError, Unavailable
 from tests.helpers import real_cell
@@ -186,7 +187,7 @@ def test_a_cell_that_takes_certificates_only_refuses_the_token_of_the_cell(site:
     site.agent("old", "--token-file", token, "--host-id", "old")
     until(lambda: site.is_up("old"))
     site.agent("new", "--join-file", site.invited("new"))
-    own = site.pki.issue("yours", dns=("yours",))
+    own = site.pki.issue("yours", uris=("paceline://host/yours",))
     site.agent("yours", "--tls-cert", own.cert, "--tls-key", own.key, "--host-id", "yours")
     until(lambda: site.is_up("new") and site.is_up("yours"))
     site.client.change_cell({"agents": "certificates"}, wait=20)
@@ -226,8 +227,8 @@ def test_join_tokens_that_do_not_hold_say_why(site: Site) -> None:
 
 
 def test_certificates_that_have_expired_or_are_of_another_ca_are_refused_in_the_handshake(site: Site) -> None:
-    expired = site.pki.issue("h1", dns=("h1",), ends=timedelta(minutes=-1))
-    stranger = Pki(site.folder / "other", "another CA").issue("h1", dns=("h1",))
+    expired = site.pki.issue("h1", uris=("paceline://host/h1",), ends=timedelta(minutes=-1))
+    stranger = Pki(site.folder / "other", "another CA").issue("h1", uris=("paceline://host/h1",))
     for name, files, text in (("a", expired, "has expired"), ("b", stranger, "doesn't trust the CA")):
         site.agent(name, "--tls-cert", files.cert, "--tls-key", files.key, "--host-id", "h1")
         site.says(name, text)
@@ -242,6 +243,45 @@ def test_a_user_is_who_the_certificate_says_and_a_host_is_no_user(site: Site) ->
     site.agent("one", "--join-file", site.invited("h1"))
     until(lambda: site.is_up("h1"))
     assert asked(site, site.folder / "one" / "host.pem", "PUT", "/v1/pools/p", pool) == (401, "TOKEN_NEEDED")
+
+
+def test_one_ca_of_users_and_hosts_makes_no_host_of_a_user_and_no_user_of_a_host(site: Site) -> None:
+    user = site.pki.issue("h1", dns=("h1",), file="user")
+    host = site.pki.issue("ann", uris=("paceline://host/h1",), file="host")
+    for files in (user, host):
+        files.cert.write_text(files.cert.read_text() + files.key.read_text())
+    for subject in ("h1", "ann"):
+        site.client.bind_role("admin", "/", subject=subject, wait=20)
+    pool = {"reservation": {}}
+    until(lambda: asked(site, user.cert, "PUT", "/v1/pools/p", pool)[0] == 202)
+    assert asked(site, user.cert, "POST", "/v1/agents/h1/reports", {}) == (403, "CERTIFICATE_FOREIGN")
+    assert asked(site, host.cert, "PUT", "/v1/pools/p", pool) == (401, "TOKEN_NEEDED")
+    assert asked(site, host.cert, "POST", "/v1/agents/h1/reports", {})[0] == 422  # its host, and no report
+
+
+def test_a_stolen_certificate_is_of_no_use_without_its_key_and_renewed_once(site: Site) -> None:
+    site.agent("one", "--join-file", site.invited("h1"))
+    until(lambda: site.is_up("h1"))
+    kept, stolen = HostCertificate(site.folder / "one"), site.folder / "thief"
+    stolen.mkdir()
+    shutil.copy(kept.file, stolen)
+    alone = site.folder / "alone.pem"
+    alone.write_text(kept.file.read_text().split("-----BEGIN PRIVATE")[0])
+    with pytest.raises(ssl.SSLError):
+        asked(site, alone, "GET", "/livez")
+
+    def renewed(folder: Path) -> tuple[int, str]:
+        certificate = HostCertificate(folder)
+        context = ssl.create_default_context(cafile=str(site.pki.file))
+        context.load_cert_chain(certificate.file)
+        with httpx2.Client(verify=context, trust_env=False) as client:
+            url = f"{site.client.server}/v1/agents/h1/certificates"
+            answer = client.post(url, content=certificate.renewing().pem)
+        return answer.status_code, "" if answer.status_code == 201 else str(answer.json()["code"])
+
+    assert [renewed(stolen), renewed(stolen)] == [(201, ""), (201, "")]  # the answer may have been lost
+    assert renewed(site.folder / "one") == (403, "CERTIFICATE_RENEWED")
+    until(lambda: [each["event"] for each in site.client.host_history("h1")].count("HostCertified") == 3)
 
 
 SHORT = """

@@ -200,10 +200,10 @@ def test_a_pool_is_locked_down_until_that_is_lifted_or_the_pool_is_removed(world
 
 
 def test_what_a_host_joined_by_is_void_once_it_was_removed(world: World) -> None:
-    def certificate(serial: str, invite_id: str = "") -> None:
+    def certificate(serial: str, **fields: str) -> None:
         now = world.cell.ms
         world.cell.fact(HostCertified(host_id="h", serial=serial, fingerprint="f", from_ms=now, until_ms=now + 5000,
-                                      invite_id=invite_id))  # fmt: skip
+                                      key=f"key of {serial}", **fields))  # fmt: skip
         world.step()
 
     def void() -> list[tuple[str, bool]]:
@@ -214,19 +214,24 @@ def test_what_a_host_joined_by_is_void_once_it_was_removed(world: World) -> None
 
     world.cell.fact(HostInvited(host_id="h", invite_id="i", until_ms=world.cell.ms + 1000, actor=ANN))
     assert void() == [("", False)]
-    certificate("01", "i")
+    certificate("01", invite_id="i")
     assert void() == [("01", False), ("01", False)]
     away = Cause(machine="placement", round=1, index=0)
     world.cell.decide("placement", HostRemoved(host_id="h", session=1, code="STAYED_AWAY", left_ms=9, cause=away))
     assert void() == [("01", False), ("01", False)]
     asked = world.cell.fact(HostRemovalRequested(host_id="h", command_id="c"))
-    certificate("02")
+    certificate("02", renews="01")  # written before the removal is decided, and of what it ends
+    world.cell.fact(HostInvited(host_id="h", invite_id="j", until_ms=world.cell.ms + 1000, actor=ANN))
+    certificate("03", invite_id="j")
     cause = Cause(topic="paceline.hosts", offset=asked)
     world.cell.decide("placement", HostRemoved(host_id="h", session=2, code="ASKED", left_ms=0, cause=cause))
-    assert void() == [("01", True), ("01", True), ("02", False)]
-    world.cell.ms += 5001
-    certificate("03")
-    assert void() == [("01", True), ("03", False)]
+    assert void() == [("01", True), ("03", False), ("01", True), ("02", True), ("03", False)]
+    world.cell.ms += 4999
+    certificate("04", renews="03")
+    certificate("05", renews="03")  # with another key
+    world.cell.ms += 2
+    certificate("06", renews="04")
+    assert void() == [("01", True), ("03", False), ("04", False), ("06", False)]
 
 
 def test_readers_hear_when_something_changes_by_which_requests_are_allowed(world: World) -> None:
