@@ -20,6 +20,10 @@ from paceline.client.bearer import shown
 from paceline.client.tls import CERTIFICATE
 
 REQUEST_BYTES_MAX = 64 * 1024
+UNKNOWN = (
+    "the log has lost what says whether agents may come by the token of the cell: "
+    "`paceline cell set --agents token` lets them, --agents certificates doesn't"
+)
 _read = lru_cache(10_000)(read_certificate)
 
 
@@ -37,6 +41,8 @@ class Agents:
         """Raises `Denied` unless who asks may speak for a host."""
         name = self.shown(request)
         if name is None:
+            if not self.gateway.knows_agents:
+                raise Denied(503, UNKNOWN, Code.AGENTS_UNKNOWN)
             if self.gateway.settings.agents == "certificates":
                 raise Denied(403, _needed(host_id), Code.CERTIFICATE_NEEDED)
             check_token(request, self._token)
@@ -53,7 +59,7 @@ class Agents:
         """
         name = self.shown(request)
         if name is None:
-            return lambda: self.gateway.settings.agents != "certificates"
+            return lambda: self.gateway.knows_agents and self.gateway.settings.agents != "certificates"
         return lambda: self._refusal(name, host_id) is None
 
     def shown(self, request: Request) -> HostName | None:

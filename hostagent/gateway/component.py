@@ -17,7 +17,7 @@ import numpy as np
 from events.abilities import CONTAINER
 from events.acceptance import Chain
 from events.bounds import HOST_RUNS_MAX
-from events.cell_settings import DEFAULTS, Settings, change_fault, change_of, changed
+from events.cell_settings import DEFAULTS, Settings, SettingsChange, change_fault, change_of, changed
 from events.columns import distinct
 from events.delivery import Inbox
 from events.log.ahead import AheadLog
@@ -119,6 +119,8 @@ class Gateway:
         self.certificates = Certificates()
         self.settings = DEFAULTS
         """The settings of the cell; entitlement judges each change by the same rule."""
+        self.knows_agents = True
+        """Whether the setting `agents` is known: else what said it may have been removed from the log."""
         self._log = log
         self._clock = clock
         self._path = path
@@ -258,6 +260,7 @@ class Gateway:
                 "image_prefetches": self._prefetches.dump(),
                 "certificates": self.certificates.dump(),
                 "settings": msgspec.to_builtins(self.settings),
+                "knows_agents": self.knows_agents,
                 "now": self._now,
             },
         )
@@ -275,7 +278,11 @@ class Gateway:
             return
         self.log_id = state["log"]
         self._chains = msgspec.convert(state["chains"], known(dict[str, Chain]))
-        positions = {POOLS.name: 0, **state["positions"]}  # 0.3 knew nothing of pools
+        positions = state["positions"]
+        self.knows_agents = state.get("knows_agents", True)
+        if POOLS.name not in positions:  # 0.3 read none, so the log may have lost its first ones meanwhile
+            first, _ = self._log.bounds(POOLS.name)
+            positions, self.knows_agents = {**positions, POOLS.name: first}, first == 0
         self._inbox = Inbox(positions, state["known"], self._chains, self._log.cell)
         self._desired_runs.load(state["wanted"])
         self._watch.peers.load(state["peers"])
@@ -483,8 +490,8 @@ class Gateway:
                 self.certificates.invited(event, delivered.record.offset, delivered.record.at_ms)
             case HostCertified():
                 self.certificates.certified(event, delivered.record.at_ms)
-            case CellConfigured() if not change_fault(self.settings, change := change_of(event)):
-                self.settings = changed(self.settings, change)
+            case CellConfigured():
+                self._configured(change_of(event))
             case GatewayBeat():
                 self._watch.peers.beat(event.gateway, delivered.record.at_ms)
             case EpochStarted(machine="lifecycle"):
@@ -496,6 +503,14 @@ class Gateway:
                         self._removed(decision)
             case RoundCommitted():
                 self._take_round(event, delivered.decisions(), position)
+
+    def _configured(self, change: SettingsChange) -> None:
+        if change_fault(self.settings, change):
+            return
+        self.settings = changed(self.settings, change)
+        # of one that names lists too it can't be known here whether entitlement took it
+        if "agents" in change.values and not (change.resources or change.conditions or "slack" in change.values):
+            self.knows_agents = True
 
     def _removed(self, event: HostRemoved) -> None:
         if self._hosts.removed(event):
