@@ -13,7 +13,7 @@ from events.records.placement import HostRemoved
 from events.topics import HOSTS
 
 HOST_URI = "paceline://host/"
-"""How the URI begins by which a certificate (SAN) is one of a host: only those are, and they are of no user."""
+"""The beginning of the URI (SAN) of certificates of hosts: one without it is of no host, one with it of no user."""
 
 
 class Code(StrEnum):
@@ -67,7 +67,9 @@ def uri_of(host_id: str) -> str:
 
 
 def refusal(event: HostCertified, invitation: Invitation | None, renewed: Given | None, now: int) -> Refusal | None:
-    """Why a certificate isn't given; None: it is. `invitation` and `renewed`: those that it names, as they are now."""
+    """Returns why a certificate isn't given; None: it is. `invitation` and `renewed`: those that it names, as they are
+    now.
+    """
     return _renewal_refusal(event, renewed, now) if event.renews else _joining_refusal(event, invitation, now)
 
 
@@ -85,8 +87,8 @@ def expired(host_id: str) -> Refusal:
 
 
 def void_before(event: HostRemoved) -> int:
-    """What descends from invitations of the host before this offset is void. 0: nothing is, as one that has only
-    stayed away may come back with what it has.
+    """The offset before which the invitations of the host are void, with all that descends from them. 0: none is, as a
+    host that has only stayed away may come back with what it has.
     """
     return event.cause.offset if event.cause is not None and event.cause.topic == HOSTS.name else 0
 
