@@ -129,9 +129,9 @@ class _Audit:
                 continue
             self._note(record, fact)
             kind, actor = type(fact).__name__, getattr(fact, "actor", None)
-            self.verdict.facts += 1
             if kind in WITHOUT_NEED:
                 continue
+            self.verdict.facts += 1
             if actor is None or actor.how not in PROVEN:
                 self.verdict.unverified["not said" if actor is None else actor.how] += 1
                 continue

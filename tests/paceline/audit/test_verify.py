@@ -10,7 +10,7 @@ from events.records import BY_NAME
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobStopRequested
 from events.records.parts import Actor
-from events.records.pools import RoleBound, RoleUnbound, TokenIssued, TokenRevoked
+from events.records.pools import RoleBound, RoleUnbound, TokenIssued, TokenRevoked, TokenUsed
 from events.roles import ROLES, Verb
 from paceline.audit.rules import NEEDS, OWN, WITHOUT_NEED, WRITES
 from paceline.audit.verify import Verdict, verify
@@ -74,6 +74,16 @@ def test_facts_without_proof_are_counted_by_producer() -> None:
     audited = Audited()
     audited.submit(how="environment")
     assert audited.verified().unverified == {"environment": 1, "not said": 5}
+
+
+def test_uses_of_tokens_that_the_cell_notes_by_itself_are_no_facts_of_users() -> None:
+    audited = Audited()
+    before = audited.verified().facts
+    audited.cell.fact(TokenUsed(token_id="t-ci"))
+    audited.submit()
+    verdict = audited.verified()
+    assert (before, verdict.facts) == (5, 6)
+    assert verdict.facts == verdict.verified + sum(verdict.unverified.values())
 
 
 @pytest.mark.parametrize(

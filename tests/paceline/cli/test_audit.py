@@ -2,9 +2,17 @@
 
 import csv
 import json
+from contextlib import closing
 from io import StringIO
 
+import msgspec
 import pytest
+
+from events.log.embedded import EmbeddedLog
+from events.records.entitlement import PoolAnswered
+from events.records.parts import Actor
+from events.records.pools import RoleBound, TokenIssued
+from tests.helpers.written_cell import Cell, job
 
 ACTOR = {
     "name": "ci (token t-3f2a)",
@@ -64,3 +72,35 @@ def test_csv_has_a_line_for_each_fact_which_no_spreadsheet_takes_for_a_formula(c
 def test_a_verification_is_of_all_of_the_log(cli, more):
     code, _, err = cli("audit", "--verify", *more)
     assert (code, "leave out filters" in err) == (2, True)
+
+
+@pytest.mark.parametrize("binding", [0, 1, None])
+def test_a_fact_that_was_not_allowed_is_listed_and_the_exit_code_tells(cli, tmp_path, binding):
+    data = tmp_path / "data"
+    with closing(EmbeddedLog(data / "log")) as log:
+        cell = Cell(log=log)
+        facts = (
+            RoleBound(command_id="b", binding_id="b", subject="ci", role="submitter", pool="/maps"),
+            TokenIssued(command_id="i", token_id="t-1", subject="ci", token_hash=bytes(32)),
+        )
+        for fact in facts:
+            offset = cell.fact(fact)
+            answer = PoolAnswered(path="/", pools_offset=offset, command_id=fact.command_id, code="DONE")
+            cell.decide("entitlement", answer)
+        actor = Actor("ci", how="token", credential="t-1", binding=binding, read_to=1)
+        cell.fact(msgspec.structs.replace(job("tiles", pool="/maps"), actor=actor))
+    code, out, _ = cli("audit", "--verify", "--data", str(data))
+    told = json.loads(cli("audit", "--verify", "--data", str(data), "-o", "json")[1])
+    last = (
+        "3 facts of users and operators: 1 by a verified actor, of which {} were allowed, 0 of them late, {} were not"
+    )
+    if binding == 0:
+        assert (code, told["well"], told["findings"]) == (0, True, [])
+        assert out.startswith(last.format(1, 0))
+        return
+    fault = "NO_BINDING" if binding is None else "NO_SUCH_BINDING"
+    [found] = told["findings"]
+    assert (code, told["well"], told["failed"]) == (1, False, 1)
+    assert (found["position"], found["event"], found["code"]) == ("paceline.jobs:0", "JobSubmitted", fault)
+    assert out.splitlines()[1].startswith("paceline.jobs:0  ")
+    assert last.format(0, 1) in out.splitlines()[-1]

@@ -9,7 +9,7 @@ import pytest
 from events.codec import decode
 from events.records.entitlement import PoolAnswered
 from events.records.parts import Actor
-from events.records.pools import LockdownSet, PoolDefined, RoleBound, TokenIssued
+from events.records.pools import LockdownSet, PoolDefined, RoleBound, TokenIssued, TokenUsed
 from events.roles import ROLES, Verb
 from events.topics import POOLS
 from projections.access.checks import judge
@@ -26,6 +26,8 @@ def answered(api: Api) -> Api:
         api.pool(path)
 
     def done(offset: int, fact: Any) -> tuple[PoolAnswered, ...]:
+        if isinstance(fact, TokenUsed):  # is answered by nobody
+            return ()
         return (PoolAnswered(path="/", pools_offset=offset, command_id=fact.command_id, code="DONE"),)
 
     api.answer("paceline.pools", "entitlement", done)
