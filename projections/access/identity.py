@@ -53,11 +53,7 @@ def begin(identity: Identity) -> None:
     _present.set(identity)
 
 
-def looking_as(identity: Identity, look: Callable[[], T]) -> T:
-    """Looks as somebody else than who asks, in work that is done for several."""
-
-    def looked() -> T:
-        begin(identity)
-        return look()
-
-    return copy_context().run(looked)
+def as_asked(look: Callable[[], T]) -> Callable[[], T]:
+    """The look for later, in work that is done for several, as who asks now."""
+    context = copy_context()
+    return lambda: context.copy().run(look)

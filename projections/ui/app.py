@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from events.codes import Code
 from events.log.port import LogError
-from projections.access.identity import looking_as, present
+from projections.access.identity import as_asked, present
 from projections.access.sign_in import SignIn
 from projections.api.as_of import in_the_making
 from projections.api.context import Context, client_of
@@ -239,7 +239,7 @@ class Ui:
         for page, route in self._watched:
             match, params = route.matches(scope)
             if match == Match.FULL and not page.for_writing and not query.get("at"):
-                return partial(looking_as, present(), partial(self._parts, page, params["path_params"], query))
+                return as_asked(partial(self._parts, page, params["path_params"], query))
         raise Problem(404, "NO_SUCH_PAGE", f"{text[:200]!r} is no page that changes")
 
     def _parts(self, page: Page, path: Mapping[str, str], query: QueryParams) -> list[tuple[str, str]]:

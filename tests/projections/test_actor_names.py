@@ -1,10 +1,13 @@
 """What the name of an actor is worth, in words and in answers."""
 
+from contextvars import Context
+
 import msgspec
 import pytest
 
 from events.records.parts import Actor
 from events.signatures import CELL, PublicKey
+from projections.access.identity import as_asked
 from projections.actor_names import actor_json, from_kept, kept, named, vouched_by
 
 KEY, OTHER = bytes(32), bytes(range(32))
@@ -40,6 +43,12 @@ def test_a_name_that_no_key_of_the_cell_has_signed_is_not_verified(signature):
 def test_the_key_of_a_producer_vouches_for_its_own_name():
     vouched_by(lambda: {OTHER: PRODUCERS})
     assert named(Actor("ci-maps", "token", credential="t-3f2a", signature=OTHER + b"s")) == "ci-maps (token t-3f2a)"
+
+
+def test_what_is_shown_later_is_shown_by_the_keys_of_who_asked():
+    vouched_by(lambda: {KEY: CELLS})
+    look = as_asked(lambda: named(Actor("ann", "oidc", signature=KEY + b"s")))
+    assert [Context().run(look) for _ in range(2)] == ["ann", "ann"]
 
 
 def test_answers_have_all_of_an_actor_with_the_position_of_its_binding():

@@ -1,5 +1,6 @@
 """Whoever shows a token that the cell has issued is known as its subject, from the views on."""
 
+from contextvars import copy_context
 from hashlib import sha256
 from typing import Any
 
@@ -13,7 +14,7 @@ from events.records.lifecycle import JobRejected
 from events.records.parts import Actor
 from events.records.pools import CellConfigured, RoleBound, TokenIssued, TokenRevoked
 from events.roles import Verb
-from projections.access.identity import Identity, looking_as
+from projections.access.identity import Identity, begin
 from projections.api.problems import Problem
 from tests.projections.conftest import Api
 
@@ -100,6 +101,11 @@ def test_an_id_that_anothers_job_has_is_told_without_ways_to_change_that_job(api
 def test_a_refusal_names_whose_secrets_a_role_is_for(api: Api) -> None:
     api.granted(issued(), RoleBound(command_id="b", binding_id="b", subject="ci", role="viewer", pool="/"))
     permits = api.app.state.context.permits
+
+    def as_ci() -> None:
+        begin(Identity("ci"))
+        permits.pool(Verb.SECRETS, "/p")
+
     with pytest.raises(Problem) as refused:
-        looking_as(Identity("ci"), lambda: permits.pool(Verb.SECRETS, "/p"))
+        copy_context().run(as_ci)
     assert "of pool-admin or admin or submitter (own secrets) to /p" in refused.value.detail
