@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from events.nearest import meant
+from paceline import output
 from paceline.cli.commands.common import DECIDED_S, at_option, cell_option, examples, output_option, with_client
 from paceline.cli.commands.lockdown import Lockdowns
 from paceline.client.json_type import Json
-from paceline.output import Column, facts, note, now, say, show, table
+from paceline.output import Column, facts, note, say, show, table
 
 if TYPE_CHECKING:
     from paceline.client.access_models import StoredBinding
@@ -119,7 +120,7 @@ def set_(
 
 def _has_admin(client: "Client") -> bool:
     """Whether somebody has the role admin over the cell now."""
-    present = now()
+    present = output.now()
 
     def holds(each: "StoredBinding") -> bool:
         begun, end = each["from_at"], each["until_at"]
