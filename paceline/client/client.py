@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         SignInInfo,
         SkippedRecord,
     )
-    from paceline.client.host_models import Host, HostInvitation, Volume
+    from paceline.client.host_models import Host, HostInvitation, OpenInvitation, Volume
     from paceline.client.operation_models import RoundRecord
     from paceline.client.page_models import HostsPage
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
@@ -257,6 +257,10 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests, AccessRequests)
         """Lets a host join the cell once, with the token in the answer, and get a certificate for itself."""
         body = {"host_id": host_id, "ttl_ms": round(ttl_s * 1000), "reason": reason}
         return cast("HostInvitation", self._write("POST", "/v1/host-invitations", body, 0))
+
+    def host_invitations(self) -> "Iterator[OpenInvitation]":
+        """The invitations by which no agent has joined yet, and one still may, the oldest first."""
+        return self._all("/v1/host-invitations", "host_invitations", {"page_size": PAGE})
 
     def clear_host(self, host_id: str, reason: str = "", wait: float = 0) -> Answer:
         """Says that a suspected host is fine, so that it takes new tasks again."""

@@ -3,7 +3,7 @@
 from typing import NotRequired, TypedDict
 
 from paceline.client.maintenance_models import HostMaintenance
-from paceline.client.models import Amounts
+from paceline.client.models import ActorName, Amounts
 
 
 class HostLoss(TypedDict):
@@ -91,6 +91,20 @@ class Shrinkage(TypedDict):
     surplus: Amounts
 
 
+class HostCertificate(TypedDict):
+    """The newest certificate of a host that the CA of its cell gave; `renews`: the serial number of the one before,
+    null: it joined by this one. `state`: VALID, EXPIRED, or REVOKED, where the host was removed since.
+    """
+
+    serial: str
+    fingerprint: str
+    state: str
+    from_at: str | None
+    until_at: str | None
+    renews: str | None
+    at: str | None
+
+
 class Host(HostOffer):
     """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `cell` stands in lists over several
     cells.
@@ -118,6 +132,8 @@ class Host(HostOffer):
     taints: list[HostTaint]
     maintenance: HostMaintenance | None
     """None: it takes tasks, as far as maintenance is concerned."""
+    certificate: NotRequired[HostCertificate | None]
+    """Of one host alone; None: the cell gave it none."""
     cell: NotRequired[int]
 
 
@@ -130,6 +146,25 @@ class Volume(TypedDict):
     name: str
     created_at: str | None
     cell: NotRequired[int]
+
+
+class OpenInvitation(TypedDict):
+    """An invitation by which no agent has joined yet, and one still may; `actor`: who invited the host."""
+
+    host_id: str
+    invite_id: str
+    until: str | None
+    reason: str
+    actor: ActorName | None
+    at: str | None
+    position: str
+
+
+class OpenInvitationsPage(TypedDict):
+    """A page of open invitations, the oldest first."""
+
+    host_invitations: list[OpenInvitation]
+    next_page_token: str
 
 
 class HostInvitation(TypedDict):

@@ -27,7 +27,7 @@ from projections.api.commands import Command, Reason
 from projections.api.context import Context, Pages, Reading, Wait, next_token
 from projections.api.pool_writes import must_be_here
 from projections.api.problems import ANSWERED, Problem, not_found
-from projections.queries import access, entities, log_time, pool_tree
+from projections.queries import access, entities, pool_tree
 from projections.queries.access_checks import (
     Target,
     binding_json,
@@ -105,7 +105,7 @@ def _tokens(router: APIRouter, context: Context) -> None:
         after = page.after(TOKEN_PLACE, "tokens") or ("", -1)
 
         def look(connection: Connection) -> TokensPage:
-            now = _time_of(context, connection)
+            now = context.time_of(connection)
             who = present()
             rows = access.tokens(connection)
             if who.is_limited and who.subject:
@@ -217,7 +217,7 @@ def _checks(router: APIRouter, context: Context) -> None:
             who = _asked_for(context, connection, actor, group or [])
             target = _target(context, connection, object, who)
             with context.views.read_all() as whole:
-                return check_json(access.granted(whole), who, wish, target, _time_of(context, connection))
+                return check_json(access.granted(whole), who, wish, target, context.time_of(connection))
 
         return await read(look)
 
@@ -229,7 +229,7 @@ def _checks(router: APIRouter, context: Context) -> None:
             who = present()
             with context.views.read_all() as whole:
                 granted = access.granted(whole)
-            now = _time_of(context, connection)
+            now = context.time_of(connection)
             bindings = () if who.is_cell or who.run else granted.bindings_of(who.subject, who.groups)
             return {
                 "subject": who.subject,
@@ -291,11 +291,6 @@ def _target(context: Context, connection: Connection, name: str, who: Identity) 
         return Target(name, ROOT, False)
     text = f"{name[:80]!r} is no object: write /POOL, job/ID, host/ID or cell"
     raise Problem(422, "INVALID_REQUEST", text, [("/query/object", text)])
-
-
-def _time_of(context: Context, connection: Connection) -> int:
-    """The time at which bindings are looked at: the present, or that of the moment."""
-    return log_time.newest_ms(connection) if context.is_past else now_ms()
 
 
 def _looked(context: Context, look: Callable[[Connection], Any]) -> Any:

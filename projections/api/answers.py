@@ -34,7 +34,7 @@ from paceline.client.cell_models import (
     SignInInfo,
 )
 from paceline.client.explanation_models import Explanation
-from paceline.client.host_models import Host, HostInvitation
+from paceline.client.host_models import Host, HostInvitation, OpenInvitationsPage
 from paceline.client.json_type import Json
 from paceline.client.maintenance_models import (
     DrainEffects,
@@ -91,6 +91,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/cell/operations": CellOperations,
     "/v1/cell/settings": Json,
     "/v1/entitlements/{path}": Entitlement,
+    "/v1/host-invitations": OpenInvitationsPage,
     "/v1/hosts": HostsPage,
     "/v1/hosts/{host_id}": Host,
     "/v1/hosts/{host_id}/history": HistoryPage,

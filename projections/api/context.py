@@ -25,6 +25,7 @@ from events.topics import MACHINES, POOLS
 from paceline.client.cell_models import ServedCell
 from paceline.client.operation_models import ProcessOperations, RoundResult
 from paceline.client.output_ask import OutputAsk
+from projections.access.grants import now_ms
 from projections.access.identity import present
 from projections.access.limits import ByLimits
 from projections.api.acting import signed
@@ -34,7 +35,7 @@ from projections.api.parameters import known_parameters
 from projections.api.permits import FREE, Permits
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
-from projections.queries import entities, pool_tree
+from projections.queries import entities, log_time, pool_tree
 from projections.queries.host_map import HostMaps
 from projections.queries.job_counts import JobCounts
 from projections.queries.job_list import OF_LIMITED_MAX, JobTexts
@@ -270,6 +271,10 @@ class Context:
     def cell(self) -> int:
         """The number of the cell."""
         return self.log.cell
+
+    def time_of(self, connection: Connection) -> int:
+        """The time at which what ends by itself is looked at: the present, or that of the moment."""
+        return log_time.newest_ms(connection) if self.is_past else now_ms()
 
     @property
     def texts(self) -> JobTexts:

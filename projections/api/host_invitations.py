@@ -3,19 +3,22 @@
 import time
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import NAME
 from events.join_tokens import invite_id, new_token
 from events.records.hosts import HostInvited
 from events.topics import HOSTS
-from paceline.client.host_models import HostInvitation
+from paceline.client.host_models import HostInvitation, OpenInvitationsPage
 from projections.api.commands import REASON_MAX
-from projections.api.context import Context
+from projections.api.context import Context, Pages, Reading, next_token
+from projections.queries import access
+from projections.queries.host_certificates import open_json
 from projections.record_json import at
 
 TTL_MAX_MS = 30 * 86_400_000
@@ -40,6 +43,23 @@ class Invitation(BaseModel):
 def routes(context: Context) -> APIRouter:
     """The routes of invitations."""
     router = APIRouter(tags=["hosts"])
+
+    @router.get("/v1/host-invitations")
+    async def invitations(read: Reading, page: Pages) -> Response:
+        """The invitations by which no agent has joined yet, and one still may, the oldest first. Their tokens are
+        nowhere.
+        """
+        after = page.after(int, "host invitations")
+
+        def look(connection: Connection) -> OpenInvitationsPage:
+            now_ms = context.time_of(connection)
+            rows = [each for each in access.invitations(connection) if each.is_open(now_ms)]
+            rows = [each for each in rows if after is None or each.offset > after]
+            last = rows[page.size - 1].offset if len(rows) > page.size else None
+            token = next_token(last, "host invitations")
+            return {"host_invitations": list(map(open_json, rows[: page.size])), "next_page_token": token}
+
+        return await read(look)
 
     @router.post("/v1/host-invitations", status_code=201)
     async def invite(invitation: Invitation) -> JSONResponse:

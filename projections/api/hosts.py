@@ -21,6 +21,7 @@ from events.records.hosts import (
     HostTaintRequested,
 )
 from events.taints import KEY
+from paceline.client.host_models import Host
 from paceline.client.page_models import HistoryPage, HostsPage, TasksPage
 from projections.api.commands import Command, carry_out
 from projections.api.context import HISTORY_KEY, Context, Pages, Place, Reading, Wait, next_token
@@ -28,6 +29,7 @@ from projections.api.list_requests import Actors, HostsQuery
 from projections.api.problems import ANSWERED, not_found
 from projections.queries import entities, host_list, host_maintenance
 from projections.queries import tasks as task_queries
+from projections.queries.host_certificates import newest_certificate
 from projections.queries.other_histories import history_page
 from projections.queries.resources import kinds_of
 from projections.views.other_histories import of_host
@@ -94,7 +96,13 @@ def routes(context: Context) -> APIRouter:
     @router.get("/{host_id}")
     async def host(host_id: str, read: Reading) -> Response:
         """One host."""
-        return await read(lambda connection: host_maintenance.whole_host(connection, _host(connection, host_id)))
+
+        def look(connection: Connection) -> Host:
+            body = host_maintenance.whole_host(connection, _host(connection, host_id))
+            body["certificate"] = newest_certificate(connection, host_id, context.time_of(connection))
+            return body
+
+        return await read(look)
 
     @router.get("/{host_id}/tasks")
     async def tasks(host_id: str, read: Reading, page: Pages) -> Response:

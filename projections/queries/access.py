@@ -68,6 +68,10 @@ class InvitationRow(NamedTuple):
     serial: str
     is_void: bool
 
+    def is_open(self, now_ms: int) -> bool:
+        """Whether an agent may still join by it."""
+        return not self.serial and not self.is_void and now_ms < self.until_ms
+
 
 class CertificateRow(NamedTuple):
     """A certificate that the CA of the cell gave a host. `renews`: the serial number of that which it renews, empty:
@@ -171,10 +175,11 @@ def invitations(connection: Connection) -> list[InvitationRow]:
     ]
 
 
-def certificates(connection: Connection) -> list[CertificateRow]:
-    """The certificates of hosts, by hosts and ages; of those that are over the last of a host, at least."""
+def certificates(connection: Connection, host_id: str = "") -> list[CertificateRow]:
+    """The certificates of hosts, or of one, by hosts and ages; of those that are over the last of a host, at least."""
     of = tables.certificates.c
     query = _joined(tables.certificates, of.began).order_by(of.host_id, of.offset)
+    query = query.where(of.host_id == host_id) if host_id else query
     return [
         CertificateRow(
             *(row.host_id, row.serial, row.offset, row.fingerprint, row.from_ms, row.until_ms, row.invite_id),

@@ -240,6 +240,7 @@ _NOTHING = {
     "taints": "none",
     "ports": "none",
     "maintenance": "none",
+    "certificate": "none of this cell",
 }
 """The meaning of each field of a host where it is empty."""
 
@@ -264,6 +265,8 @@ def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
         return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]
     if name == "maintenance":
         return [(name, value["stage"]), *(("", line) for line in maintenance_lines(value))]
+    if name == "certificate":
+        return [(name, f"{value['serial']} ({value['state']})"), ("certificate_ends", ahead(value["until_at"]))]
     if name == "taints":
         return [(name, ", ".join(map(_taint_words, value)) or None)]
     if name == "attributes":
@@ -349,6 +352,26 @@ def invite(client: "Client", host_id: str, ttl: float, reason: str, out: Path | 
         file.write(answer["token"] + "\n")
     rest = {name: value for name, value in answer.items() if name != "token"}
     show(form, rest, [host_id], lambda: say(f"host {host_id} may join until {answer['until']} with {out}"))
+
+
+@host.command("invitations", epilog=examples("paceline host invitations", "paceline host invitations -o json"))
+@zone_option
+@list_options
+@at_option
+@cell_option
+@with_client
+def invitations(client: "Client", zone: str, form: str, shape: TableOptions) -> None:
+    """List open invitations: hosts that may still join. Their tokens are nowhere."""
+    rows = list(client.host_invitations())
+    columns = [
+        Column("HOST", lambda each: each["host_id"]),
+        Column("ENDS", lambda each: ahead(each["until"], zone)),
+        Column("INVITED", lambda each: when(each["at"], zone)),
+        Column("BY", lambda each: each["actor"]["name"] if each["actor"] else "-"),
+        Column("REASON", lambda each: each["reason"] or "-"),
+    ]
+    names = (each["host_id"] for each in rows)
+    show(form, {"host_invitations": rows}, names, lambda: table(rows, columns, shape))
 
 
 def _private(path: Path) -> int:
