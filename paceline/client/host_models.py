@@ -133,7 +133,7 @@ class Host(HostOffer):
     maintenance: HostMaintenance | None
     """None: it takes tasks, as far as maintenance is concerned."""
     certificate: NotRequired[HostCertificate | None]
-    """Of one host alone; None: the cell gave it none."""
+    """None: the cell gave it none. Lists leave it out."""
     cell: NotRequired[int]
 
 
