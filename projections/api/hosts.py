@@ -96,13 +96,7 @@ def routes(context: Context) -> APIRouter:
     @router.get("/{host_id}")
     async def host(host_id: str, read: Reading) -> Response:
         """One host."""
-
-        def look(connection: Connection) -> Host:
-            body = host_maintenance.whole_host(connection, _host(connection, host_id))
-            body["certificate"] = newest_certificate(connection, host_id, context.time_of(connection))
-            return body
-
-        return await read(look)
+        return await read(lambda connection: _whole(context, connection, host_id))
 
     @router.get("/{host_id}/tasks")
     async def tasks(host_id: str, read: Reading, page: Pages) -> Response:
@@ -162,6 +156,12 @@ async def tell(context: Context, host_id: str, what: Callable[..., Word], comman
     about = f"/v1/hosts/{quote(host_id, safe='')}"
     must_be = partial(_host, host_id=host_id)
     return await carry_out(context, command, fact, host_id, must_be, wait, about=about)
+
+
+def _whole(context: Context, connection: Connection, host_id: str) -> Host:
+    body = host_maintenance.whole_host(connection, _host(connection, host_id))
+    body["certificate"] = newest_certificate(connection, host_id, context.time_of(connection))
+    return body
 
 
 def _host(connection: Connection, host_id: str) -> HostRow:
