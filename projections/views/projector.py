@@ -317,8 +317,11 @@ class Projector:
             at_ms, logic, state = record.at_ms, event.logic, event.state
             self._cache.owners.put(OwnerRow(event.machine, event.epoch, event.claimant, at_ms, build, logic, state))
         elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
-            fact = without_forgery(event, self._log.cell)
-            self._fact(of_fact(record), fact, record.value if fact is event else encode(fact))
+            fact, value = event, record.value
+            if (actor := getattr(event, "actor", None)) is not None and actor.signature:
+                fact = without_forgery(event, self._log.cell)
+                value = value if fact is event else encode(fact)
+            self._fact(of_fact(record), fact, value)
 
     def _fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         jobs = job_history.record(self._cache, moment, event, value)
