@@ -45,3 +45,8 @@ def too_many_tasks(whose: str, have: int, more: int, most: int) -> str:
     if more <= 0 or have + more <= most:
         return ""
     return f"{whose} has {have} open tasks, {more} more would exceed its {most}"
+
+
+def cant_change(field: str, kind: str) -> str:
+    """The answer, wherever it is found, to an update of a field that stays as it is."""
+    return f"{field} of a {kind} job can't be changed; submit another job for it"

@@ -16,3 +16,14 @@ INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00
 def is_visible(text: str, most: int) -> bool:
     """Whether a text has 1 to so many characters, and each of them is seen by who reads it."""
     return 0 < len(text) <= most and text.isprintable() and not INVISIBLE.search(text)
+
+
+def name_fault(what: str, name: str, most: int) -> str:
+    """Why something can't be a name of a subject or a group; empty: it can. By characters that are the same for each
+    version of Unicode, so that each build decides alike.
+    """
+    if not 1 <= len(name) <= most:
+        return f"{what} has {len(name)} characters, 1 to {most} are allowed"
+    if UNSAFE.search(name) or INVISIBLE.search(name) or "\t" in name or "\n" in name:
+        return f"{what} has characters that can't be shown"
+    return ""

@@ -10,7 +10,7 @@ from events.actors import SUBJECT_MAX
 from events.bounds import BINDINGS_MAX, DESCRIPTION_MAX, LABELS_MAX, NAME, TIME_MAX_MS, TOKENS_MAX, WORD_MAX
 from events.codes import Code
 from events.roles import ROLES
-from events.unsafe_text import INVISIBLE, UNSAFE
+from events.unsafe_text import name_fault
 from processors.entitlement.access_rows import (
     AccessFact,
     BindingRow,
@@ -187,17 +187,6 @@ class Access:
 def is_over(row: BindingRow | TokenRow, now: int) -> bool:
     """Whether it has ended by itself; it is dropped when the machine wakes for that."""
     return 0 < row.until_ms <= now
-
-
-def name_fault(what: str, name: str, most: int) -> str:
-    """Why something can't be a name of a subject or a group; empty: it can. By characters that are the same for each
-    version of Unicode, so that each build decides alike.
-    """
-    if not 1 <= len(name) <= most:
-        return f"{what} has {len(name)} characters, 1 to {most} are allowed"
-    if UNSAFE.search(name) or INVISIBLE.search(name) or "\t" in name or "\n" in name:
-        return f"{what} has characters that can't be shown"
-    return ""
 
 
 def _id_fault(what: str, name: str) -> str:

@@ -21,6 +21,7 @@ from events.roles import ROLES
 from events.signatures import CELL, KEY_BYTES
 from events.time_units import span_s
 from events.topics import POOLS
+from events.unsafe_text import name_fault
 from paceline.client.json_type import Json
 from paceline.client.proof import ISSUED
 from projections.access.grants import now_ms
@@ -61,6 +62,8 @@ class Bind(Command):
         """The fact. Raises a problem."""
         if bool(self.subject) == bool(self.group):
             raise _invalid("/subject", "name either a subject or a group, not both")
+        _must_be_seen("/subject", self.subject, SUBJECT_MAX)
+        _must_be_seen("/group", self.group, WORD_MAX)
         must_have_role(self.role)
         must_have_pool(connection, self.pool)
         from_ms, until_ms = _time("/from_at", self.from_at), _time("/until_at", self.until_at)
@@ -95,6 +98,9 @@ class Issue(Command):
 
     def to_facts(self, connection: Connection) -> "tuple[RoleBound | None, TokenIssued, str]":
         """The facts and the text of the token. Raises a problem."""
+        _must_be_seen("/subject", self.subject, SUBJECT_MAX)
+        for number, group in enumerate(self.groups):
+            _must_be_seen(f"/groups/{number}", group, WORD_MAX)
         token_id = self.token_id or f"t-{secrets.token_hex(4)}"
         if self.role and token_id in (each.binding.binding_id for each in access.bindings(connection)):
             raise _invalid("/token_id", f"there is a binding {token_id}: choose another id, or unbind it first")
@@ -186,6 +192,12 @@ def _time(pointer: str, text: str | None) -> int:
     if ms is None or ms > TIME_MAX_MS:
         raise _invalid(pointer, f"{str(text)[:40]!r} is no time, such as 2026-08-21T10:44:07Z")
     return ms
+
+
+def _must_be_seen(pointer: str, name: str, most: int) -> None:
+    """Raises a problem where a name has characters that nobody sees; none is named by an empty one."""
+    if name and (fault := name_fault("it", name, most)):
+        raise _invalid(pointer, fault)
 
 
 def _invalid(pointer: str, fault: str) -> Problem:

@@ -15,13 +15,14 @@ from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
 from events.roles import Verb
 from events.spec.job import JobSpec
+from projections.access.limits import limits
 from projections.api.context import Context
 from projections.api.image_tags import pinned
 from projections.api.job_specs import checked_spec, invalid_spec, must_know_resources
 from projections.api.permits import Permit, taken
 from projections.api.problems import Problem
 from projections.api.secrets import Pins
-from projections.api.submissions import must_have_room, warnings_of
+from projections.api.submissions import must_be_free, must_have_room, warnings_of
 from projections.queries.pool_room import PoolRoom, room_of
 from projections.queries.versions import submission
 from projections.views.job_states import REJECTED
@@ -145,6 +146,8 @@ class _Checks:
             detail = f"another job of the request has the id {job_id}"
             raise Problem(409, Code.ID_TAKEN, detail, [("/job_id", detail)])
         if job_id not in self._known:
+            if limits() is not None:
+                must_be_free(self._context, job_id)
             return None
         _, state, offset = self._known[job_id]
         if submission(self._connection, offset).spec_hash == event.spec_hash:
@@ -182,5 +185,5 @@ class _Checks:
 
 def _present(other: Context, job_ids: Sequence[str]) -> list[str]:
     """Those of some jobs that another cell has."""
-    with other.views.read() as connection:
+    with other.views.read_all() as connection:
         return [job_id for job_id, state, _ in _known(connection, job_ids) if state != REJECTED]

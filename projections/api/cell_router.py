@@ -182,7 +182,7 @@ class Router:
             return self._first
         self._must_be_served(f"pool {pool}", cell)
         for other in self._contexts if isinstance(job_id, str) else ():
-            if other != cell and await self._ask(other, lambda connection: _job(connection, job_id)) == PRESENT:
+            if other != cell and await run_in_threadpool(_has_job, self._contexts[other], job_id):
                 raise Problem(409, Code.ID_TAKEN, taken(job_id, f" to cell {other}"))
         return cell
 
@@ -211,6 +211,12 @@ class Router:
     def _must_be_served(self, what: str, cell: int) -> None:
         if cell not in self._apps:
             raise wrong_cell(what, cell, list(self._contexts))
+
+
+def _has_job(context: Context, job_id: str) -> bool:
+    """Whether a cell has a job, one that may not be seen too: its id is taken."""
+    with context.views.read_all() as connection:
+        return _job(connection, job_id) == PRESENT
 
 
 def _job(connection: Connection, job_id: str) -> int:

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
+from events.answers import cant_change
 from events.bounds import INSTANCES_MAX, INT_MAX
 from events.codec import encode
 from events.codes import IN_EFFECT, Code
@@ -187,6 +188,8 @@ def _update(router: APIRouter, context: Context) -> None:
             context.prepare_plans()
             job = find_job(connection, job_id)
             context.permits.job(Verb.CHANGE, job_id)
+            if event.pool != job.pool:
+                raise Problem(409, Code.NOT_UPDATABLE, cant_change("pool", job.kind))
             chunk = with_uploads(connection, spec.chunks)
             accepted, units = job.base >= 0, kinds_of(connection).units
             before = versions.present_spec(connection, job, overrides=True)

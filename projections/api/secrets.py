@@ -5,7 +5,8 @@ A value is in no answer and in no message about a fault.
 
 import base64
 import binascii
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -23,6 +24,9 @@ from events.roles import Verb
 from projections.access.identity import present
 from projections.api import acting
 from projections.api.context import Context, Secrets
+from projections.api.job_lookup import read_views
+from projections.api.job_specs import once_settled
+from projections.api.list_requests import must_have_pool
 from projections.api.problems import Problem, not_found
 from projections.record_json import at as time_text
 
@@ -68,9 +72,11 @@ def routes(context: Context) -> APIRouter:
             raise Problem(422, "INVALID_REQUEST", text, [("/value", "is missing, or no base64")]) from None
         path = f"/{pool.strip('/')}" if pool else ""
         try:
-            actor = await _permitted(context, name, path)
+            actor = await _permitted(context, name, partial(_pool_of_first, context, path))
         except LookupError as error:
             raise Problem(422, "INVALID_REQUEST", str(error), [("/name", str(error))]) from error
+        except ConnectionError as error:
+            raise _away(error) from error
         return JSONResponse(_shown(await told(_store(context).put(name, value, actor, path))))
 
     @router.delete("/{name}")
@@ -153,16 +159,24 @@ def _is_seen(secret: dict[str, Any]) -> bool:
     return reads is None or any(covers(top, secret.get("pool", ROOT)) for top in reads)
 
 
-async def _permitted(context: Context, name: str, pool: str = "") -> Actor | None:
-    """The actor who may put or delete a secret; a `pool` is that of one which isn't there yet, and is their own. Raises
-    a problem, and `LookupError` where a secret may not be seen.
+def _pool_of_first(context: Context, pool: str) -> str:
+    """The pool of a secret that isn't there yet. Raises a problem where it isn't there itself."""
+    read_views(context, lambda connection: must_have_pool([connection], pool))
+    return pool or ROOT
+
+
+async def _permitted(context: Context, name: str, first: Callable[[], str] | None = None) -> Actor | None:
+    """The actor who may put or delete a secret; `first` looks for the pool of one which isn't there yet, and is their
+    own. Raises a problem, and `LookupError` where a secret may not be seen, or isn't there to be deleted.
     """
     who = present()
     try:
         stored = await _store(context).find(name)
-    except (LookupError, ConnectionError):
-        permit = await run_in_threadpool(context.permits.pool, Verb.SECRETS, pool or ROOT, True)
-        return acting.permitted(*permit)
+    except LookupError:
+        if first is None:
+            raise
+        pool = await once_settled(context, first)
+        return acting.permitted(*await run_in_threadpool(context.permits.pool, Verb.SECRETS, pool, True))
     if not _is_seen(stored):
         raise LookupError(f"the name {name} is taken: choose another one")
     owner = stored.get("owner", "")

@@ -21,10 +21,12 @@ from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploa
 from events.sla import has_sla
 from events.topics import JOBS
 from paceline.client.models import Job
+from projections.access.limits import limits
 from projections.api.context import Context
 from projections.api.image_tags import digest_of, pinned
 from projections.api.job_lookup import job_shown, read_views
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
+from projections.api.permits import taken
 from projections.api.problems import Problem, wrong_cell
 from projections.api.secrets import Pins
 from projections.queries import entities, fits_nowhere
@@ -121,7 +123,7 @@ def _plannable(context: Context, body: Any, digest: str, pins: Pins) -> Planned:
             if _known(context, connection, event) is None:
                 must_have_room(connection, event, room_of(connection, event.pool), context.cell)
         except Problem as problem:
-            if problem.code != Code.ID_TAKEN:
+            if problem.code != Code.ID_TAKEN or entities.job_row(connection, event.job_id) is None:
                 raise
             update = JobUpdateRequested(job_id=event.job_id, command_id=uuid.uuid4().hex, spec=encode(event))
             context.permits.fact(update)
@@ -154,6 +156,8 @@ def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -
 def _known(context: Context, connection: Connection, event: JobSubmitted) -> Job | None:
     """The job that was submitted like this before. Raises a problem where another one has its id."""
     if not any(rows_as_text(connection, _IS_KNOWN, (event.job_id,))):
+        if limits() is not None:
+            must_be_free(context, event.job_id)
         return None
     row = entities.job_row(connection, event.job_id)
     if row is None or row.state == REJECTED:
@@ -162,6 +166,16 @@ def _known(context: Context, connection: Connection, event: JobSubmitted) -> Job
         return job_shown(connection, event.job_id)
     way_out = other_specification(event.job_id, bool(row.ended_ms))
     raise Problem(409, Code.ID_TAKEN, context.permits.taken(event.job_id, way_out))
+
+
+def must_be_free(context: Context, job_id: str) -> None:
+    """Raises a problem where a job that a limited reader doesn't see has an id. That can't be hidden; what is refused
+    here isn't written, and so stands in no history of that job.
+    """
+    with context.views.read_all() as connection:
+        row = entities.job_row(connection, job_id)
+    if row is not None and row.state != REJECTED:
+        raise Problem(409, Code.ID_TAKEN, taken(job_id))
 
 
 def must_have_room(connection: Connection, event: JobSubmitted, room: PoolRoom | None, cell: int) -> None:

@@ -159,9 +159,10 @@ def history_page(
     there are more.
     """
     entries = ByActors((newest_first if newest else oldest_first)(connection, job_id, after), actors)
-    details = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
-    page = first_of(details, size, lambda each: len(to_json(each[1])))
     units, own = kinds_of(connection).units, own_records(connection)
+    details = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
+    readable = details if own is None else (each for each in details if not own.is_of_another(each[0].event, each[1]))
+    page = first_of(readable, size, lambda each: len(to_json(each[1])))
     items: list[HistoryEntry] = []
     for entry, detail in page.rows:
         words = own.names.told(detail) if own else detail

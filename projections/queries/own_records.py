@@ -6,7 +6,10 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection
 
+from events.codes import Code
 from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import JobRejected
 from events.records.placement import GangsUnplaced, HostsReserved, MatchingHostsChanged
 from events.resources import Kinds
 from paceline.client.json_type import Json
@@ -36,7 +39,9 @@ class OwnRecords:
         about = subjects(event, ids)
         pool = getattr(event, "pool", "")
         if pool and about.jobs and not self._has_pool(pool, about.jobs):
-            return None  # of a job that had the id before
+            return None  # of a job that had the id before, or would have liked to
+        if isinstance(event, JobRejected) and event.code == Code.ID_TAKEN:
+            return None
         own, absent = wanted_jobs(self._connection, EventFilter(), about.jobs)
         own |= absent.intersection(ids)
         jobs = [each for each in about.jobs if each in own]
@@ -44,6 +49,12 @@ class OwnRecords:
         if not jobs and not pools:
             return None
         return Subjects(jobs, pools, [each for each in about.hosts if self.names.has_host(each)])
+
+    def is_of_another(self, name: str, words: Json) -> bool:
+        """Whether an entry in the history of a job is about something else that was submitted under its id."""
+        if name == JobSubmitted.__name__:
+            return not self._is_shown(words["pool"])
+        return name == JobRejected.__name__ and words["code"] == Code.ID_TAKEN
 
     def _has_pool(self, pool: str, job_ids: Iterable[str]) -> bool:
         """Whether jobs in a pool may be seen."""

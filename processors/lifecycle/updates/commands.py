@@ -5,6 +5,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from events.answers import cant_change
 from events.bounds import INSTANCES_MAX
 from events.codes import Code, UpdateState
 from events.columns import I64, ints, spread
@@ -65,7 +66,7 @@ class UpdateCommands:
             return CONTROLLER_OVER
         version, before = self._updates.made(ask.spec, spec_hash), self._updates.version(ask.job_id)
         if name := fixed_change(before, version, row.kind):
-            return Answer(Code.NOT_UPDATABLE, f"{name} of a {row.kind} job can't be changed; submit another job for it")
+            return Answer(Code.NOT_UPDATABLE, cant_change(name, row.kind))
         changed = self._updates.differences.changed(ask.job_id, version)
         if row.kind == "batch" and (why := self._updates.differences.batch_fault(ask.job_id, version, changed)):
             return Answer(Code.NOT_UPDATABLE, why)

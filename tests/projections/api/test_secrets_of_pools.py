@@ -41,3 +41,27 @@ def test_who_may_not_read_its_pool_is_told_that_there_is_none(api, monkeypatch):
     assert [each["name"] for each in api.get("/v1/secrets")["secrets"]] == ["own"]
     api.problem(api.client.delete("/v1/secrets/other"), 404, "NOT_FOUND")
     api.problem(api.client.delete("/v1/secrets/own"), 403, "NOT_ALLOWED")
+
+
+def test_a_secret_that_isn_t_there_is_deleted_like_one_that_may_not_be_seen(api, monkeypatch):
+    async def identified(*_: Any) -> Identity:
+        return Identity("ci", how="token", reads=("/maps",))
+
+    async def none(*_: Any) -> Any:
+        raise LookupError
+
+    monkeypatch.setattr(Guards, "_identified", identified)
+    hidden = api.client.delete("/v1/secrets/other")
+    monkeypatch.setattr(Store, "find", none)
+    unknown = api.client.delete("/v1/secrets/other")
+    assert (unknown.status_code, unknown.text) == (hidden.status_code, hidden.text)
+    api.problem(unknown, 404, "NOT_FOUND")
+
+
+def test_a_secret_is_of_a_pool_that_is_there(api, monkeypatch):
+    async def none(*_: Any) -> Any:
+        raise LookupError
+
+    monkeypatch.setattr(Store, "find", none)
+    refused = api.client.put("/v1/secrets/new?pool=/mapz", json={"value": "eA=="})
+    assert api.problem(refused, 422, "NO_SUCH_POOL")["detail"] == "there is no pool /mapz; did you mean /maps?"
