@@ -33,6 +33,7 @@ class Reached:
 
     serving = True
     settings = DEFAULTS
+    knows_agents = True
 
     def __init__(self) -> None:
         self.opened = 0

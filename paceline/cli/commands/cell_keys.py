@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paceline import output
 from paceline.cli.commands.common import data_option, examples, output_option
 from paceline.cli.commands.process_options import SIGNING_KEYS, settings_flags
 from paceline.cli.groups import CommandGroup
-from paceline.output import Column, ahead, note, now, say, show, table, when
+from paceline.output import Column, ahead, note, say, show, table, when
 
 if TYPE_CHECKING:
     from events.signing_keys import SigningKey, SigningKeys
@@ -67,5 +68,5 @@ def _shown(key: "SigningKey") -> dict[str, str | None]:
     """A key as answers have it."""
     until_ms = key.published_until_ms
     until = datetime.fromtimestamp(until_ms / 1000, UTC) if until_ms else None
-    state = "SIGNS" if until is None else "PUBLISHED" if until > now() else "RETIRED"
+    state = "SIGNS" if until is None else "PUBLISHED" if until > output.now() else "RETIRED"
     return {"key": key.name, "state": state, "published_until": until.isoformat() if until else None}

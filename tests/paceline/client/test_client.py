@@ -292,7 +292,7 @@ def test_the_order_of_settings(monkeypatch, tmp_path):
         "data": data, "listen": "of-file:2", "sim_hosts": 5, "agent": False, "kafka": "of-file:1",
         "kafka_options": {}, "schema_registry_url": "", "cell": 0, "archive": "",
         "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(), "oidc": OidcPart().model_dump(),
-        "alarm_unread_after": 30.0,
+        "alarm_unread_after": 30.0, "signing_keys": None,
         "tls": {"cert": None, "key": None, "client_ca": None},
     }  # fmt: skip
     monkeypatch.setenv("PACELINE_UP__LISTEN", "of-env:3")
