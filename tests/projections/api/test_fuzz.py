@@ -21,12 +21,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from events.records.pools import CellConfigured, RoleBound
 from hostagent.listen_address import bound
 from hostagent.server import Server
 from projections.api import context, stream
 from projections.api.app import create_app
 from projections.api.cell_router import create_cells_app
 from tests.helpers.drawn import ALL, drawn
+from tests.projections.access.test_issued_tokens import bearer, issued
 from tests.projections.conftest import TOKEN, Api
 
 FUZZ = settings(
@@ -37,6 +39,10 @@ FUZZ = settings(
     phases=(Phase.explicit, Phase.generate) if ALL else (Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )
+AWAY = ("NOT_REACHED", "NO_GATEWAY", "SECRETS_AWAY", "NO_PLANS", "IMAGE_UNPINNED")
+"""The codes of what is away: no gateway is here, nobody plans, and no registry need be reached."""
+FOREIGN = "zqforeign"
+"""Is in the names of what a limited reader may not read, and in no request."""
 CONFORMS = [
     status_code_conformance,
     content_type_conformance,
@@ -112,6 +118,26 @@ def described(site: Site) -> Any:
     return schemathesis.openapi.from_dict(requests.get(f"{site.urls[0]}/openapi.json").json())
 
 
+@pytest.fixture(scope="module")
+def limited(described: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a cell where reading needs a role, and a token reads one pool of two."""
+    api = Api(tmp_path_factory.mktemp("limited"), 0)
+    for path, job in (("/p", "a"), (f"/{FOREIGN}", f"{FOREIGN}-job")):
+        api.pool(path)
+        api.cell.accept(job, pool=path, owner=f"{job}-owner", labels={"k": f"{job}-label"})
+    viewer = RoleBound(command_id="b", binding_id="b", subject="ci", role="viewer", pool="/p")
+    api.granted(viewer, issued(), CellConfigured(command_id="c", access="roles"))
+    held = bound("127.0.0.1:0")
+    listen = f"127.0.0.1:{held.getsockname()[1]}"
+    server = Server(_app(api, listen), grace_s=0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [held]})
+    thread.start()
+    yield f"http://{listen}"
+    server.should_exit = True
+    thread.join()
+    api.close()
+
+
 schema = schemathesis.pytest.from_fixture("described")
 
 
@@ -122,10 +148,32 @@ schema = schemathesis.pytest.from_fixture("described")
 def test_no_request_is_a_fault_of_the_server(case, site):
     for url, headers in ((site.urls[0], {"Authorization": f"Bearer {TOKEN}"}), (site.urls[1], {})):
         answer = case.call(url, site.session, headers)
-        # No gateway is here, nobody plans, and no registry need be reached.
-        away = ("NOT_REACHED", "NO_GATEWAY", "SECRETS_AWAY", "NO_PLANS", "IMAGE_UNPINNED")
-        assert answer.status_code < 500 or answer.json()["code"] in away, answer.text
+        assert answer.status_code < 500 or answer.json()["code"] in AWAY, answer.text
         case.validate_response(answer, checks=CONFORMS)
+
+
+@drawn
+@pytest.mark.xdist_group("fuzz")
+@schema.parametrize()
+@FUZZ
+def test_no_request_of_who_reads_one_pool_or_none_is_told_of_another(case, site, limited):
+    for headers in ({}, bearer()):
+        answer = case.call(limited, site.session, headers)
+        assert answer.status_code < 500 or answer.json()["code"] in AWAY, answer.text
+        assert FOREIGN not in answer.text + str(answer.headers)
+
+
+@pytest.mark.xdist_group("fuzz")
+def test_the_name_that_others_are_not_told_is_there(site, limited):
+    paths = ("/v1/jobs", "/v1/pools", "/v1/jobs/a")
+    assert [requests.get(limited + path).status_code for path in paths] == [401] * 3
+    own, everything = (
+        [requests.get(limited + path, headers=headers).text for path in paths]
+        for headers in (bearer(), {"Authorization": f"Bearer {TOKEN}"})
+    )
+    assert [FOREIGN in text for text in own] == [False] * 3
+    assert [FOREIGN in text for text in everything] == [True, True, False]
+    assert '"a"' in own[0]
 
 
 @pytest.mark.xdist_group("fuzz")
