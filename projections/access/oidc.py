@@ -2,8 +2,8 @@
 
 Keys are kept as the issuer published them. They are fetched again in the background when they are `REFRESH_S` old, and
 before they are used when they are `OLD_S` old: so long a key that the issuer has withdrawn may serve. While the issuer
-is away the last keys go on serving. A token that names another key leads to a fetch at once, the next such to one after
-a pause that doubles, so that nobody can have the issuer asked for each of their tokens.
+is away the last keys go on serving, and no token waits for it. A token that names another key leads to a fetch at once,
+the next such to one after a pause that doubles, so that nobody can have the issuer asked for each of their tokens.
 """
 
 import asyncio
@@ -12,12 +12,13 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from events.actors import OIDC, SUBJECT_MAX
+from events.bounds import TIME_MAX_MS
 from events.unsafe_text import is_visible
 from paceline.client.bearer import shown
 from projections.access.authentication import refused
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """The algorithms of signatures that are taken: those whose key the issuer alone has."""
+TYPES = ("", "jwt", "at+jwt")
+"""The types of tokens that are taken, of ID tokens and of access tokens (RFC 9068); some issuers name none."""
+LOGOUT = "http://schemas.openid.net/event/backchannel-logout"
 SKEW_S = 60
 """So far the clocks of issuer and server may differ."""
 REFRESH_S, OLD_S = 300.0, 900.0
@@ -66,7 +70,7 @@ class IssuerKeys:
         self._address = ""
         """Where the keys are published; empty: not known yet."""
         self._fetched_s = float("-inf")
-        self._tried_s = float("-inf")
+        self._tried_s = self._failed_s = float("-inf")
         self._pause_s = PAUSE_S
         self._unknown_s = float("-inf")
         """When an unknown key was last fetched for."""
@@ -78,30 +82,32 @@ class IssuerKeys:
 
         now = self._monotonic()
         age = now - self._fetched_s
-        if age >= OLD_S:
-            if now - self._tried_s >= PAUSE_S or self._fetching is not None:
-                await self._refresh()
-        elif age >= REFRESH_S and now - self._tried_s >= PAUSE_S:
-            self._begin()
-        if name not in self._keys and self._keys and self._may_look():
+        may_ask = now - self._tried_s >= PAUSE_S or self._fetching is not None
+        is_away = bool(self._keys) and now - self._failed_s < REFRESH_S
+        if age >= OLD_S and may_ask and not is_away:
             await self._refresh()
-            self._unknown_s = self._monotonic()
-            self._pause_s = PAUSE_S if name in self._keys else min(PAUSE_MAX_S, 2 * self._pause_s)
+        elif age >= REFRESH_S and may_ask:
+            self._begin()
+        if name not in self._keys and self._keys:
+            await self._look_for(name)
         if not self._keys:
             raise IssuerAway(f"the keys of the issuer {self._issuer} can't be fetched")
         return KeySet(list(self._keys.values()))
 
-    def _may_look(self) -> bool:
-        """Whether the issuer may be asked for an unknown key; those that come meanwhile wait for the same answer."""
-        quiet_s = self._monotonic() - self._unknown_s
-        if quiet_s >= 2 * PAUSE_MAX_S:
-            self._pause_s = PAUSE_S
+    async def _look_for(self, name: str) -> None:
+        """Asks the issuer for an unknown key, if that may be done now; others meanwhile wait for the same answer."""
+        now = self._monotonic()
         if self._fetching is not None:
-            return True
-        if quiet_s < self._pause_s or self._monotonic() - self._fetched_s <= 0:
-            return False
+            await self._refresh()
+            return
+        if now - self._unknown_s >= 2 * PAUSE_MAX_S:
+            self._pause_s = PAUSE_S
+        if now - self._unknown_s < self._pause_s or now <= self._fetched_s:
+            return
+        self._unknown_s = now
+        await self._refresh()
         self._unknown_s = self._monotonic()
-        return True
+        self._pause_s = PAUSE_S if name in self._keys else min(PAUSE_MAX_S, 2 * self._pause_s)
 
     async def _refresh(self) -> None:
         """Returns once a fetch has ended, whatever came of it."""
@@ -118,8 +124,8 @@ class IssuerKeys:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._fetching = None
-        if not task.cancelled():
-            task.exception()  # the keys stay as they were
+        if task.cancelled() or task.exception() is not None:  # the keys stay as they were
+            self._failed_s = self._monotonic()
 
     async def _load(self) -> None:
         from joserfc.errors import JoseError
@@ -159,6 +165,9 @@ class OidcProver:
             raise refused("TOKEN_ISSUER_WRONG", "the token is of another issuer than that of this cell")
         if header.get("alg") not in ALGORITHMS:
             raise refused("TOKEN_ALGORITHM_WRONG", f"the token must be signed by one of {', '.join(ALGORITHMS)}")
+        kind = str(header.get("typ") or "").lower().removeprefix("application/")
+        if kind not in TYPES or _is_logout(claims):
+            raise refused("TOKEN_TYPE_WRONG", "the token is of another type: use an ID token or an access token")
         try:
             keys = await self._keys.with_key(str(header.get("kid", "")))
         except IssuerAway as away:
@@ -176,17 +185,36 @@ class OidcProver:
             raise refused("TOKEN_KEY_UNKNOWN", "the issuer has no such key") from error
         except (errors.JoseError, ValueError, TypeError) as error:
             raise refused("TOKEN_NOT_GENUINE", "the token was not signed by the issuer") from error
-        now = self._now()
-        ends, begins = _time(claims, "exp"), max(_time(claims, "nbf") or 0, _time(claims, "iat") or 0)
-        if ends is None or now >= ends + SKEW_S:
-            raise refused("TOKEN_EXPIRED", "the token has expired: sign in again")
-        if now < begins - SKEW_S:
-            raise refused("TOKEN_NOT_YET_VALID", "the token is not valid yet: do the clocks differ?")
-        audience = claims.get("aud")
-        own = [each for each in (self._issuer.audience, self._issuer.client_id) if each]
-        if not any(each in (audience if isinstance(audience, list) else [audience]) for each in own):
-            raise refused("TOKEN_AUDIENCE_WRONG", f"the token is not for {' or '.join(own)}")
+        self._must_hold_now(claims)
+        self._must_be_for_this_cell(claims)
         return claims
+
+    def _must_hold_now(self, claims: Mapping[str, Any]) -> None:
+        now, ends = self._now(), claims.get("exp")
+        if not _is_time(ends) or ends != int(ends):
+            raise refused("TOKEN_EXPIRED", "the token doesn't say in whole seconds when it expires (claim exp)")
+        if now >= ends + SKEW_S:
+            raise refused("TOKEN_EXPIRED", "the token has expired: sign in again")
+        for name in ("nbf", "iat"):
+            begins = claims.get(name, 0)
+            if not _is_time(begins) or now < begins - SKEW_S:
+                raise refused(
+                    "TOKEN_NOT_YET_VALID", f"the token is not valid yet (claim {name}): do the clocks differ?"
+                )
+
+    def _must_be_for_this_cell(self, claims: Mapping[str, Any]) -> None:
+        audience, own = claims.get("aud"), self._issuer
+        audiences = audience if isinstance(audience, list) else [audience]
+        if own.audience and own.audience in audiences:
+            return
+        if not own.client_id or own.client_id not in audiences:
+            names = " or ".join(each for each in (own.audience, own.client_id) if each)
+            raise refused("TOKEN_AUDIENCE_WRONG", f"the token is not for {names}")
+        if claims.get("azp", own.client_id if len(audiences) == 1 else None) != own.client_id:
+            why = (
+                f"the token is for {own.client_id}, and was not issued to it (claim azp); a cell takes tokens of other"
+            )
+            raise refused("TOKEN_AUDIENCE_WRONG", f"{why} clients for the audience that --oidc-audience names")
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         subject, groups = claims.get(self._issuer.subject_claim), claims.get(self._issuer.groups_claim)
@@ -234,6 +262,12 @@ def part(token: str, at: int) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    value = claims.get(name)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def _is_time(value: object) -> TypeGuard[float]:
+    """Whether a claim is a time, in seconds since 1970: a number that is neither infinite nor none at all (NaN)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= TIME_MAX_MS
+
+
+def _is_logout(claims: Mapping[str, Any]) -> bool:
+    """Whether a token tells of the end of a session (OpenID Connect Back-Channel Logout), whatever type it names."""
+    events = claims.get("events")
+    return isinstance(events, dict) and LOGOUT in events

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 import httpx2
@@ -13,7 +14,7 @@ from starlette.datastructures import Headers
 
 from projections.access.identity import Identity
 from projections.access.issuer import Issuer
-from projections.access.oidc import OLD_S, REFRESH_S, SKEW_S, IssuerKeys, OidcProver, fetch_json
+from projections.access.oidc import OLD_S, PAUSE_S, REFRESH_S, SKEW_S, IssuerKeys, OidcProver, fetch_json
 from projections.api.problems import Problem
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +34,16 @@ class Provider:
         self.keys = list(keys)
         self.fetches = 0
         self.is_away = False
+        self.kind: str | None = None
+        """The type that tokens name."""
+        self.may_answer = asyncio.Event()
+        """An issuer that is asked answers once it is set."""
+        self.may_answer.set()
         self.now_s = 1_000_000.0
         self.prover = OidcProver(
-            Issuer(URL, "paceline"), IssuerKeys(URL, self.fetch, lambda: self.now_s), lambda: self.now_s
+            Issuer(URL, "programs", client_id="paceline"),
+            IssuerKeys(URL, self.fetch, lambda: self.now_s),
+            lambda: self.now_s,
         )
 
     async def fetch(self, address: str) -> dict[str, Any]:
@@ -44,13 +52,13 @@ class Provider:
         if address != f"{URL}/jwks":
             return {"issuer": URL, "jwks_uri": f"{URL}/jwks"}
         self.fetches += 1
-        await asyncio.sleep(0)
+        await self.may_answer.wait()
         return {"keys": [key.as_dict(private=False) for key in self.keys]}
 
     def token(self, key: Any = OLD, alg: str = "ES256", kid: str = "", **claims: Any) -> str:
         now = int(self.now_s)
         body = {"iss": URL, "aud": "paceline", "sub": "ann", "groups": ["maps"], "iat": now, "exp": now + 600}
-        header = {"alg": alg, "kid": kid or key.kid}
+        header = {"alg": alg, "kid": kid or key.kid} | ({} if self.kind is None else {"typ": self.kind})
         return jwt.encode(header, {k: v for k, v in (body | claims).items() if v is not None}, key, algorithms=[alg])
 
     async def code(self, token: str) -> str:
@@ -81,10 +89,25 @@ async def test_what_is_no_such_token_is_left_to_others_and_asks_nobody() -> None
         ({"exp": 1_000_000 - SKEW_S + 1}, ""),
         ({"exp": 1_000_000 - SKEW_S}, "TOKEN_EXPIRED"),
         ({"exp": None}, "TOKEN_EXPIRED"),
+        ({"exp": float("nan")}, "TOKEN_EXPIRED"),
+        ({"exp": float("inf")}, "TOKEN_EXPIRED"),
+        ({"exp": 10**400}, "TOKEN_EXPIRED"),
+        ({"exp": 1_000_600.5}, "TOKEN_EXPIRED"),
+        ({"exp": "1000600"}, "TOKEN_EXPIRED"),
+        ({"exp": True}, "TOKEN_EXPIRED"),
+        ({"iat": 999_999.5}, ""),
+        ({"nbf": float("nan")}, "TOKEN_NOT_YET_VALID"),
+        ({"iat": "now"}, "TOKEN_NOT_YET_VALID"),
         ({"nbf": 1_000_000 + SKEW_S}, ""),
         ({"nbf": 1_000_000 + SKEW_S + 1}, "TOKEN_NOT_YET_VALID"),
         ({"aud": "other"}, "TOKEN_AUDIENCE_WRONG"),
-        ({"aud": ["other", "paceline"]}, ""),
+        ({"aud": ["other", "paceline"], "azp": "paceline"}, ""),
+        ({"aud": ["other", "paceline"], "azp": "other"}, "TOKEN_AUDIENCE_WRONG"),
+        ({"aud": ["other", "paceline"]}, "TOKEN_AUDIENCE_WRONG"),
+        ({"azp": "other"}, "TOKEN_AUDIENCE_WRONG"),
+        ({"aud": ["other", "programs"], "azp": "other"}, ""),
+        ({"aud": "programs"}, ""),
+        ({"events": {"http://schemas.openid.net/event/backchannel-logout": {}}}, "TOKEN_TYPE_WRONG"),
         ({"aud": None}, "TOKEN_AUDIENCE_WRONG"),
         ({"iss": "https://other.example"}, "TOKEN_ISSUER_WRONG"),
         ({"sub": ""}, "TOKEN_SUBJECT_MISSING"),
@@ -118,19 +141,61 @@ async def test_the_first_token_by_a_new_key_passes_at_once() -> None:
     assert provider.fetches == 2
 
 
-async def test_a_thousand_unknown_keys_cost_the_issuer_three_fetches_and_valid_tokens_nothing() -> None:
+async def test_a_thousand_unknown_keys_cost_the_issuer_three_fetches_and_valid_tokens_wait_for_none() -> None:
     provider = Provider(OLD)
     assert await provider.code(provider.token()) == ""
-    before, slowest_s = provider.fetches, 0.0
+    before, waiting = provider.fetches, list[asyncio.Task[str]]()
     for number in range(1000):
         provider.now_s += 0.01
-        assert await provider.code(provider.token(kid=f"random-{number}")) == "TOKEN_KEY_UNKNOWN"
-        if number % 100 == 0:
-            began_s, asked = time.perf_counter(), provider.fetches
-            assert await provider.code(provider.token()) == ""
-            slowest_s = max(slowest_s, time.perf_counter() - began_s)
-            assert provider.fetches == asked
-    assert provider.fetches - before <= 3
+        waiting.append(asyncio.create_task(provider.code(provider.token(kid=f"random-{number}"))))
+        await asyncio.sleep(0)
+        if number % 200 == 0:
+            provider.may_answer.clear()
+            waiting.append(asyncio.create_task(provider.code(provider.token(kid=f"other-{number}"))))
+            await asyncio.sleep(0)
+        assert without_waiting(provider.code(provider.token())) == ""
+        if number % 200 == 150:
+            provider.may_answer.set()
+            await asyncio.gather(*waiting)
+    assert {task.result() for task in waiting} == {"TOKEN_KEY_UNKNOWN"}
+    assert 1 <= provider.fetches - before <= 3
+
+
+def without_waiting(code: Coroutine[Any, Any, str]) -> str:
+    """The result of a coroutine that awaits nothing. Fails where it waits."""
+    try:
+        code.send(None)
+    except StopIteration as end:
+        return str(end.value)
+    pytest.fail("it waits")
+
+
+async def test_those_who_wait_for_one_answer_dont_lengthen_the_pause_before_the_next() -> None:
+    provider = Provider(OLD)
+    assert await provider.code(provider.token()) == ""
+    provider.now_s += 1
+    await asyncio.gather(*(provider.code(provider.token(kid=f"random-{number}")) for number in range(50)))
+    provider.keys.append(NEW)
+    provider.now_s += 2 * PAUSE_S
+    assert await provider.code(provider.token(NEW)) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("JWT", ""),
+        ("at+jwt", ""),
+        ("application/at+jwt", ""),
+        (None, ""),
+        ("logout+jwt", "TOKEN_TYPE_WRONG"),
+        ("secevent+jwt", "TOKEN_TYPE_WRONG"),
+        ("dpop+jwt", "TOKEN_TYPE_WRONG"),
+    ],
+)
+async def test_tokens_of_other_types_are_refused(kind, code) -> None:
+    provider = Provider(OLD)
+    provider.kind = kind
+    assert await provider.code(provider.token()) == code
 
 
 async def test_a_flood_at_one_moment_is_one_fetch() -> None:
@@ -143,16 +208,38 @@ async def test_a_flood_at_one_moment_is_one_fetch() -> None:
     assert provider.fetches == 2
 
 
-async def test_known_keys_serve_while_the_issuer_is_away() -> None:
+async def test_known_keys_serve_while_the_issuer_is_away_and_nobody_waits_for_it() -> None:
     provider = Provider(OLD)
     assert await provider.code(provider.token()) == ""
     provider.is_away = True
-    for _ in range(60):
-        provider.now_s += 60
-        assert await provider.code(provider.token()) == ""
+    for _ in range(360):
+        provider.now_s += 10
+        assert without_waiting(provider.code(provider.token())) == ""
+        await settled()
     provider.is_away, provider.keys = False, [NEW]
-    provider.now_s += 60
+    provider.now_s += 10
     assert await provider.code(provider.token(NEW)) == "", "and new ones as soon as it is back"
+    assert await provider.code(provider.token()) == "TOKEN_KEY_UNKNOWN"
+
+
+async def test_a_token_after_a_long_pause_waits_once_for_an_issuer_that_is_away() -> None:
+    provider = Provider(OLD)
+    assert await provider.code(provider.token()) == ""
+    provider.is_away = True
+    provider.now_s += 3600
+    assert await provider.code(provider.token()) == ""
+    provider.now_s += PAUSE_S
+    assert without_waiting(provider.code(provider.token())) == ""
+    provider.is_away, provider.keys = False, [NEW]
+    await settled()
+    provider.now_s += REFRESH_S
+    assert await provider.code(provider.token()) == "TOKEN_KEY_UNKNOWN", "it is asked again before old keys are used"
+
+
+async def settled() -> None:
+    """Lets a fetch end that began in the background."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 async def test_without_any_key_the_issuer_is_said_to_be_away() -> None:
@@ -176,8 +263,7 @@ async def test_keys_are_fetched_in_the_background_before_they_are_old() -> None:
     provider.keys = [NEW]
     provider.now_s += REFRESH_S
     assert await provider.code(provider.token()) == "", "nobody waits for it"
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await settled()
     assert await provider.code(provider.token()) == "TOKEN_KEY_UNKNOWN"
 
 
