@@ -10,8 +10,9 @@ from fastapi import Request, Response
 
 from events.structs import known
 from events.topics import ROUND_BYTES_MAX
+from events.wrong_tokens import LONGEST_S, TOO_MANY, WrongTokens
 from hostagent.gateway.component import Gateway
-from paceline.client.bearer import shows
+from paceline.client.bearer import shown, shows
 
 ANSWER_S = 10.0
 """Seconds for which a request waits for the gateway, that is for the log; then the agent tries again."""
@@ -24,16 +25,37 @@ T = TypeVar("T")
 class Denied(Exception):
     """A request that is not taken."""
 
-    def __init__(self, status: int, title: str, code: str = "") -> None:
+    def __init__(self, status: int, title: str, code: str = "", retry_s: float = 0) -> None:
         super().__init__(title)
         self.status = status
         self.code = code
+        self.retry_s = retry_s or (1 if status == 503 else 0)
+
+
+class WrongToken(Denied):
+    """A request with a wrong token, or without one."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(401, "the bearer token is missing or wrong")
+        self._request = request
+
+    async def slowed(self) -> Denied:
+        """The answer, the later the more wrong tokens come from that address; who shows none isn't held up."""
+        request = self._request
+        if not shown(request.headers.get("authorization")):
+            return self
+        state = request.app.state
+        if not hasattr(state, "wrong_tokens"):
+            state.wrong_tokens = WrongTokens()
+        if await state.wrong_tokens.delay(request.client.host if request.client else ""):
+            return self
+        return Denied(429, TOO_MANY, "TOO_MANY_WRONG_TOKENS", LONGEST_S)
 
 
 def check_token(request: Request, token: str) -> None:
-    """Raises `Denied` unless a request carries the token as bearer."""
+    """Raises `WrongToken` unless a request carries the token as bearer."""
     if not shows(request.headers.get("authorization"), token):
-        raise Denied(401, "the bearer token is missing or wrong")
+        raise WrongToken(request)
 
 
 def check_serving(gateway: Gateway) -> None:
@@ -79,11 +101,12 @@ async def guarded(answer: Awaitable[Response]) -> Response:
     """The answer, or a problem document where it is denied."""
     try:
         return await answer
-    except Denied as denied:
+    except Denied as fault:
+        denied = await fault.slowed() if isinstance(fault, WrongToken) else fault
         body = {"type": "about:blank", "title": str(denied), "status": denied.status}
         if denied.code:
             body["code"] = denied.code
-        headers = {"Retry-After": "1"} if denied.status == 503 else None
+        headers = {"Retry-After": f"{denied.retry_s:g}"} if denied.retry_s else None
         return Response(msgspec.json.encode(body), denied.status, headers, "application/problem+json")
 
 

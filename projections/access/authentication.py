@@ -12,13 +12,13 @@ from starlette.types import Scope
 from events.actors import TOKEN
 from events.hashed_names import NameHashes
 from events.signatures import PublicKey
+from events.wrong_tokens import LONGEST_S, TOO_MANY, WrongTokens
 from paceline.client.bearer import SCHEME, shown, unfit
 from paceline.client.proof import ISSUED
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import EVERYTHING, NOBODY, Identity
 from projections.access.issuer import Issuer
 from projections.access.quotas import CallQuota, actor_key
-from projections.access.wrong_tokens import WrongTokens
 from projections.api.problems import Problem
 
 PROBES = ("/livez", "/readyz")
@@ -53,7 +53,7 @@ class Authentication:
         """The issuer at which users sign in."""
         self.on_use: Callable[[str], None] = lambda token_id: None
         """Is told of each use of an issued token."""
-        self._wrong = WrongTokens()
+        self.wrong = WrongTokens()
         self._calls = CallQuota()
 
     @property
@@ -99,13 +99,19 @@ class Authentication:
             if identity is not None:
                 break
         if identity is None and token:
-            await self._wrong.delay(scope)
+            await self.slow_down(scope)
             raise needed(header)
         who = identity or NOBODY
         if who.is_cell or who.run is not None:
             return who
         reads = granted.reads_of(who.subject, who.groups)
         return who if reads is None else replace(who, reads=reads)
+
+    async def slow_down(self, scope: Scope) -> None:
+        """Waits before a wrong token is answered. Raises a problem where too many such answers wait."""
+        client = scope.get("client")
+        if not await self.wrong.delay(str(client[0]) if client else ""):
+            raise Problem(429, "TOO_MANY_WRONG_TOKENS", TOO_MANY, headers={"Retry-After": str(round(LONGEST_S))})
 
     def _issued(self, token: str, granted: Granted) -> Identity | None:
         """The identity that an issued token proves; None: there is no such token. Raises a problem for an ended one."""

@@ -147,6 +147,7 @@ def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.guards = guards
+    app.state.wrong_tokens = guards.authentication.wrong  # those of agents count with all others
     app.include_router(system.probes(), responses=PROBLEMS)
     app.include_router(problem_pages.routes(), dependencies=[Depends(known_parameters)])
     for part in (

@@ -39,6 +39,7 @@ def signs_in(frame: Frame) -> Handler:
         response = RedirectResponse(then, 303)
         if sessions.sign_in(request, response, "".join(fields.get("token", ()))):
             return response
+        await request.app.state.guards.authentication.slow_down(request.scope)
         return _page(frame, request, then, wrong=True)
 
     return sign_in

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from events import wrong_tokens
 from events.log.port import LogUnavailable, NewRecord
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
@@ -422,6 +423,28 @@ def test_what_is_no_message_is_refused(
     response = http.post(f"/v1/agents/{path}", content=body, headers=headers)
     assert response.status_code == status
     assert response.json()["status"] == status
+
+
+def test_agents_that_guess_tokens_are_answered_later_each_time(
+    http: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(wrong_tokens, "sleep", sleep)
+    before = wrong_tokens.WRONG._value.get()
+    for path in ("h1/sessions", "h1/reports", "h2/sessions"):
+        answer = http.post(f"/v1/agents/{path}", content=b"{}", headers={"Authorization": f"Bearer {path}"})
+        assert answer.status_code == 401
+    assert http.post("/v1/agents/h1/sessions", content=b"{}").status_code == 422
+    assert waits == [0.05, 0.1, 0.2]
+    assert wrong_tokens.WRONG._value.get() - before == 3
+    monkeypatch.setattr(wrong_tokens, "WAITING_MAX", 0)
+    answer = http.post("/v1/agents/h1/sessions", content=b"{}", headers={"Authorization": "Bearer wrong"})
+    assert (answer.status_code, answer.json()["code"]) == (429, "TOO_MANY_WRONG_TOKENS")
+    assert answer.headers["Retry-After"] == "2"
 
 
 def test_orders_for_a_session_that_is_not_known_end_at_once(http: httpx2.Client, cell: Cell) -> None:

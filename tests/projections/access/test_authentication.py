@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
+from events import wrong_tokens
 from events.access import Binding
-from projections.access import wrong_tokens
 from projections.access.authentication import Authentication
 from projections.access.grants import Granted, Grants, IssuedToken, now_ms
 from projections.access.identity import Identity
@@ -134,38 +134,6 @@ def test_wrong_tokens_are_answered_later_each_time_and_right_ones_at_once(waits)
         cell.refused(f"guess-{number}")
         cell.who(RIGHT)
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
-
-
-def test_addresses_that_guess_fill_no_memory(monkeypatch):
-    monkeypatch.setattr(wrong_tokens, "ADDRESSES_MAX", 3)
-    wrong = wrong_tokens.WrongTokens()
-    for number in range(10):
-        asyncio.run(wrong.delay({"client": (f"10.0.0.{number}", 1)}))
-    assert (len(wrong._failures), wrong._waiting) == (3, {})
-
-
-def test_one_network_of_ipv6_is_one_guesser(waits):
-    wrong = wrong_tokens.WrongTokens()
-    for address in ("fe80::1", "fe80::2", "fe81::1"):
-        asyncio.run(wrong.delay({"client": (address, 1)}))
-    assert waits == [0.05, 0.1, 0.05]
-
-
-def test_an_address_has_few_answers_that_wait_at_once(monkeypatch):
-    async def guess_together() -> list[Any]:
-        gate = asyncio.Event()
-
-        async def sleep(seconds: float) -> None:
-            await gate.wait()
-
-        monkeypatch.setattr(wrong_tokens, "sleep", sleep)
-        wrong = wrong_tokens.WrongTokens()
-        guesses = [asyncio.ensure_future(wrong.delay(dict(SCOPE))) for _ in range(6)]
-        asyncio.get_running_loop().call_soon(gate.set)
-        return await asyncio.gather(*guesses, return_exceptions=True)
-
-    results = asyncio.run(guess_together())
-    assert [getattr(each, "code", None) for each in results] == [None] * 4 + ["TOO_MANY_WRONG_TOKENS"] * 2
 
 
 def test_provers_are_asked_in_their_order_until_one_knows():

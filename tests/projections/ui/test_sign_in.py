@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from events import wrong_tokens
 from projections.ui import app as ui
 from projections.ui.app import add_ui
 from projections.ui.scene import Action, Page, Sent, Shown
@@ -65,6 +66,24 @@ def test_a_wrong_token_signs_nobody_in(client: TestClient, token: str) -> None:
     answer = client.post("/ui/sign-in", content=f"token={token}".encode("utf-8", "surrogateescape"), headers=FORM)
     assert answer.status_code == 403
     assert "set-cookie" not in answer.headers
+
+
+def test_guesses_at_the_sign_in_are_answered_later_each_time_and_count_with_those_at_the_api(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(wrong_tokens, "sleep", sleep)
+    before = wrong_tokens.WRONG._value.get()
+    for number in range(3):
+        assert client.post("/ui/sign-in", data={"token": f"guess-{number}"}).status_code == 403
+    assert client.get("/v1/jobs", headers={"Authorization": "Bearer guess-3"}).status_code == 401
+    assert client.post("/ui/sign-in", data={"token": TOKEN}).status_code == 303
+    assert waits == [0.05, 0.1, 0.2, 0.4]
+    assert wrong_tokens.WRONG._value.get() - before == 4
 
 
 @pytest.mark.parametrize(

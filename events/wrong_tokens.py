@@ -6,9 +6,6 @@ from asyncio import sleep
 from collections import OrderedDict
 
 from prometheus_client import Counter
-from starlette.types import Scope
-
-from projections.api.problems import Problem
 
 WRONG = Counter("paceline_http_wrong_tokens_total", "Requests with a token that is none of the cell.")
 FIRST_S, LONGEST_S = 0.05, 2.0
@@ -18,6 +15,7 @@ FORGET_S = 300.0
 ADDRESSES_MAX = 4096
 WAITING_MAX, WAITING_OF_ADDRESS_MAX = 256, 4
 """Answers that are delayed at the same time; further wrong tokens are answered with 429 at once."""
+TOO_MANY = "too many wrong tokens have come from this address"
 
 
 class WrongTokens:
@@ -27,15 +25,16 @@ class WrongTokens:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._waiting: dict[str, int] = {}
 
-    async def delay(self, scope: Scope) -> None:
-        """Waits before a wrong token is answered. Raises a problem where too many such answers wait."""
+    async def delay(self, host: str) -> bool:
+        """Waits before a wrong token is answered that has come from an address, an IP or a name; returns False, at
+        once, where too many such answers wait.
+        """
         WRONG.inc()
-        address = _network(scope)
+        address = _network(host)
         seconds = self._seconds(address)
         waiting = self._waiting.get(address, 0)
         if waiting >= WAITING_OF_ADDRESS_MAX or sum(self._waiting.values()) >= WAITING_MAX:
-            detail = "too many wrong tokens have come from this address"
-            raise Problem(429, "TOO_MANY_WRONG_TOKENS", detail, headers={"Retry-After": str(round(LONGEST_S))})
+            return False
         self._waiting[address] = waiting + 1
         try:
             await sleep(seconds)
@@ -43,6 +42,7 @@ class WrongTokens:
             self._waiting[address] -= 1
             if not self._waiting[address]:
                 del self._waiting[address]
+        return True
 
     def _seconds(self, address: str) -> float:
         """The delay of one more failure of an address."""
@@ -55,10 +55,8 @@ class WrongTokens:
         return float(min(LONGEST_S, FIRST_S * 2 ** min(count - 1, 16)))
 
 
-def _network(scope: Scope) -> str:
+def _network(text: str) -> str:
     """The address of a client; of IPv6 its network, of which one client has all."""
-    client = scope.get("client")
-    text = str(client[0]) if client else ""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
