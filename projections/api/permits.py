@@ -120,7 +120,7 @@ class Permits:
     def audited(self) -> tuple[str, ...] | None:
         """The topmost pools that the present actor may audit; None: all of the cell. Raises a problem for none."""
         who, granted = present(), self._grants.now()
-        if who.is_cell or (granted.access == OPEN and who.run is None):
+        if who.is_cell or (granted.access == OPEN and not who.is_limited):
             return None
         pools = readable(granted.bindings_of(who.subject, who.groups), now_ms(), Verb.AUDIT)
         if pools == ():

@@ -49,7 +49,9 @@ def _is_job(limits: Limits, column: str) -> str:
     """Whether a column names a job that may be seen."""
     if limits.job_id:
         return f"{column} = {_quoted(limits.job_id)}"
-    return f"EXISTS (SELECT 1 FROM main.jobs AS own WHERE own.job_id = {column} AND {_in_pools(limits, 'own.pool')})"
+    # Names that no table has: a plain `job_id` of the row that is asked about would be that of the job itself in here.
+    own = "(SELECT job_id AS own_id, pool AS own_pool FROM main.jobs)"
+    return f"EXISTS (SELECT 1 FROM {own} WHERE own_id = {column} AND {_in_pools(limits, 'own_pool')})"
 
 
 def by_pool(column: str) -> Condition:

@@ -1,12 +1,14 @@
 """Limited readers see through views of the tables: what they may not read is as if it weren't there."""
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, patch
 
 import pytest
+from sqlalchemy import Integer, LargeBinary, select
 
 from events.records.pools import LockdownSet, RoleBound, TokenIssued
 from projections.access.authentication import Authentication
@@ -16,6 +18,8 @@ from projections.views import limited_reads, limited_tables, tables
 from tests.projections.conftest import Api
 
 OF_MAPS = Identity(subject="ann", reads=("/maps",))
+OF_JOBS = [name for name, of in tables.metadata.tables.items() if "job_id" in of.c and name != "turns"]
+"""The tables with rows of jobs; turns are of pools."""
 
 
 @contextmanager
@@ -74,6 +78,28 @@ def listed(api: Api, query: str) -> list[list[str]]:
 
 def test_each_table_has_a_class() -> None:
     assert set(limited_tables.SEEN) == set(tables.metadata.tables), "say in `SEEN` who sees it"
+
+
+@pytest.mark.parametrize("name", OF_JOBS)
+def test_no_table_shows_rows_of_jobs_of_others(told: Api, name: str) -> None:
+    with told.projector.views.read() as connection:
+        raw = connection.connection.dbapi_connection
+        path = raw.execute("PRAGMA database_list").fetchone()[2]  # type: ignore[union-attr]
+    columns = tables.metadata.tables[name].c
+    empty = {Integer: 0, LargeBinary: b""}
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute(f"DELETE FROM {name}" if name != "jobs" else "SELECT 1")
+        for number, job_id in enumerate(("a0", "m0", "gone") if name != "jobs" else (), 1_000_000):
+            row = [
+                job_id if each.name == "job_id" else number if each.primary_key and isinstance(each.type, Integer)
+                else next((none for kind, none in empty.items() if isinstance(each.type, kind)), "")
+                for each in columns
+            ]  # fmt: skip
+            writer.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+    with asking(OF_MAPS), told.projector.views.read() as connection:
+        seen = set(connection.execute(select(columns.job_id)).scalars())
+    assert seen - {"m0", "m10", "m20"} == set()
+    assert "m0" in seen or limited_tables.SEEN[name].rows is limited_tables._nothing
 
 
 @pytest.mark.parametrize(
