@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,14 @@ from msgspec.structs import replace
 from sqlalchemy import Engine, text
 
 from bench import peak_memory_mib, sized
-from bench._http import answers_per_s, ratio, request
+from bench._http import SECONDS, answers_per_s, ratio, request
 from events.codec import encode
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, NewRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
-from events.records.pools import PoolDefined
+from events.records.pools import CellConfigured, PoolDefined, RoleBound, TokenIssued
 from events.topics import ALL, BY_NAME, JOBS, rounds_of
 from events.yaml_documents import parse
 from paceline.services.settings import UpSettings
@@ -300,6 +301,7 @@ def http(listen: str, folder: Path, log: Log) -> dict[str, float]:
     ):
         own, bare = ratio(listen, requests, length)
         figures |= {f"http_{name}_per_s": own, f"http_{name}_bare_per_s": bare, f"http_{name}_ratio": own / bare}
+    figures["http_limited_list_ratio"] = limited_ratio(listen, log, token, pages)
     stop.set()
     changing.join()
     # The last: what it submits keeps the cell busy for a while.
@@ -309,6 +311,24 @@ def http(listen: str, folder: Path, log: Log) -> dict[str, float]:
     ]
     figures["http_batch_submits_per_s"] = HTTP_BATCH * answers_per_s(listen, batches)
     return {**figures, "http_jobs_list_bytes": float(size)}
+
+
+def limited_ratio(listen: str, log: Log, token: str, pages: list[str]) -> float:
+    """Lists a second of who may read one pool, where all of the jobs are, beside those of who may read everything."""
+    viewer = f"pct_viewer_{'x' * 43}"
+    digest = sha256(viewer.encode()).digest()
+    append(
+        log,
+        RoleBound(command_id="viewer", binding_id="viewer", subject="viewer", role="viewer", pool="/bench"),
+        TokenIssued(command_id="token", token_id="viewer", subject="viewer", token_hash=digest),
+        CellConfigured(command_id="roles", access="roles"),
+    )
+    with Client(base_url=f"http://{listen}", trust_env=False, headers={"Authorization": f"Bearer {viewer}"}) as client:
+        until(lambda: "Paceline-Limited" in client.get("/v1/jobs/listed-0").headers, 0.1)
+    whole = [request("GET", path, token) for path in pages]
+    limited = [request("GET", path, viewer) for path in pages]
+    turns = [[answers_per_s(listen, requests, SECONDS / 4) for requests in (limited, whole)] for _ in range(4)]
+    return sum(own for own, _ in turns) / sum(of_all for _, of_all in turns)
 
 
 def paths_of_pages(client: Client) -> tuple[list[str], int]:

@@ -76,7 +76,7 @@ class SigningKeys:
     """
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
-        self._folder = folder
+        self.folder = folder
         self._now = now
         self._seen: tuple[int, ...] = ()
         self._keys: list[SigningKey] = []
@@ -85,7 +85,7 @@ class SigningKeys:
         """The key that signs; the first one is made now."""
         keys = self.all()
         if not keys:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._make(1, None)
             keys = self.all()
         return keys[-1]
@@ -103,15 +103,15 @@ class SigningKeys:
         self._make(number + 1, last)
         last = msgspec.structs.replace(last, private=b"", retired_ms=int(self._now() * 1000))
         draft = self._draft(last)
-        os.replace(draft, self._folder / f"{number}.json")
+        os.replace(draft, self.folder / f"{number}.json")
         return self.current()
 
     def all(self) -> list[SigningKey]:
         """All keys in their order, read again where a file has changed. The last one signs."""
         numbers = []
         with suppress(FileNotFoundError):
-            numbers = sorted(int(each[:-5]) for each in os.listdir(self._folder) if each[:-5].isdecimal())
-        paths = [self._folder / f"{number}.json" for number in numbers]
+            numbers = sorted(int(each[:-5]) for each in os.listdir(self.folder) if each[:-5].isdecimal())
+        paths = [self.folder / f"{number}.json" for number in numbers]
         seen = tuple(path.stat().st_mtime_ns for path in paths)
         if seen != self._seen:
             self._keys = [_read(path) for path in paths]
@@ -129,13 +129,13 @@ class SigningKeys:
         draft = self._draft(key)
         try:
             with suppress(FileExistsError):
-                os.link(draft, self._folder / f"{number}.json")
+                os.link(draft, self.folder / f"{number}.json")
         finally:
             os.unlink(draft)
 
     def _draft(self, key: SigningKey) -> Path:
         """A file of its own with a key, on disk."""
-        path = self._folder / f".{secrets.token_hex(8)}"
+        path = self.folder / f".{secrets.token_hex(8)}"
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, msgspec.json.encode(key))

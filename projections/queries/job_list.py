@@ -11,16 +11,20 @@ import orjson
 from sqlalchemy import Connection
 
 from events.codes import ENDED_JOBS
+from projections.access.limits import limits
 from projections.queries.entities import job_rows, jobs_json
 from projections.queries.job_filter import INDEXED, JobFilter
 from projections.queries.pages import RowsPage, first_of
+from projections.views.limited_tables import jobs_seen
 from projections.views.reader import rows_as_text
 
 KEPT_MAX = 20_000
 """Texts that are kept, each of at most TEXT_MAX bytes."""
-OF_LIMITED_MAX = 2_000
+OF_LIMITED_MAX = 20_000
 """The same for all readers with the same limits."""
 TEXT_MAX = 4096
+LOOKED_AT = 10
+"""For each job of a page of a limited reader so many of the newest jobs are looked at, before its own are all read."""
 PAGE_MAX = 100
 """Jobs of a page that is kept; all such pages together have KEPT_MAX."""
 _ENDED = frozenset(ENDED_JOBS)
@@ -69,7 +73,15 @@ class JobTexts:
         query, values = _keys(wanted, after, size + 1)
         state = ""
         if size <= PAGE_MAX:
-            ((state,),) = rows_as_text(connection, f"SELECT {_STATE} FROM ({query})", values)
+            near = _near(wanted, after, size + 1)
+            if near is not None:
+                ((state, rows),) = rows_as_text(connection, f"SELECT {_STATE}, count(*) FROM ({near[0]})", near[1])
+                if rows > size:
+                    query, values = near
+                else:
+                    state = ""
+            if not state:
+                ((state,),) = rows_as_text(connection, f"SELECT {_STATE} FROM ({query})", values)
         key = size, wanted.waiting, state
         page = self._pages.get(key) if state else None
         if page is None:
@@ -122,6 +134,20 @@ def _keys(wanted: JobFilter, after: Place | None, most: int) -> tuple[str, list[
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     numbers = f"SELECT number FROM {source}{where} ORDER BY {order} LIMIT ?"
     return f"SELECT {_KEY} FROM jobs WHERE number IN ({numbers}) ORDER BY {order}", [*values, most]
+
+
+def _near(jobs: JobFilter, after: Place | None, most: int) -> tuple[str, list[Any]] | None:
+    """The query of the keys of a page of all that a limited reader sees, as far as it is among the newest of all: who
+    sees many of them needn't read all of its own and sort them. None: something else is asked for.
+    """
+    of = limits()
+    if of is None or of.job_id or jobs.waiting or len(jobs.conditions()[0]) > 1:
+        return None
+    end = "(SELECT max(number) + 1 FROM main.jobs)" if after is None else "?"
+    # With the sign SQLite doesn't look for an index by pools.
+    seen = f"number >= {end} - {LOOKED_AT * most} AND number < {end} AND {jobs_seen(of, '+pool')}"
+    values = [] if after is None else [after[1], after[1]]
+    return f"SELECT {_KEY} FROM main.jobs WHERE {seen} ORDER BY number DESC LIMIT ?", [*values, most]
 
 
 def page_text(texts: Sequence[bytes], token: str) -> bytes:

@@ -64,9 +64,9 @@ def by_job(column: str) -> Condition:
     return lambda limits: _is_job(limits, column)
 
 
-def jobs_seen(limits: Limits) -> str:
+def jobs_seen(limits: Limits, pool: str = "pool") -> str:
     """The condition of the jobs that may be seen, over the table of all jobs."""
-    return f"job_id = {_quoted(limits.job_id)}" if limits.job_id else _in_pools(limits, "pool")
+    return f"job_id = {_quoted(limits.job_id)}" if limits.job_id else _in_pools(limits, pool)
 
 
 def _pool_name(column: str) -> Condition:

@@ -45,10 +45,13 @@ def list_(data: Path | None, config: Path | None, service__signing_keys: Path | 
 def rotate(data: Path | None, config: Path | None, service__signing_keys: Path | None, form: str) -> None:
     """Make a new key, which signs from now on. The private half of the last one is removed."""
     folder = _keys(data, config, service__signing_keys)
+    had_keys = bool(folder.all())
     new = _shown(folder.rotate())
 
     def told() -> None:
-        say(f"{new['key']} signs from now on; back the folder up")
+        if not had_keys:
+            note(f"no key was in {folder.folder}: this is the first one, and replaces none")
+        say(f"{new['key']} signs from now on; back {folder.folder} up")
         for each in folder.all()[-2:-1]:
             old = _shown(each)
             say(f"{old['key']} signs no more, and is published until {when(old['published_until'], 'utc')}")

@@ -18,7 +18,7 @@ def run(*words: str) -> str:
 def test_a_rotation_leaves_the_last_key_published_for_a_while(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path))
     assert "no key yet" in run("list", *data)
-    assert "signs from now on" in run("rotate", *data)
+    assert "this is the first one, and replaces none" in run("rotate", *data)
     first = SigningKeys(tmp_path / FOLDER).current().name
     said = run("rotate", *data)
     second = SigningKeys(tmp_path / FOLDER).current().name
