@@ -427,8 +427,9 @@ class Gateway:
         key = host.machine.public_key() if host is not None else b""
         if host is None or not key or not host.current(self.name, post.session):
             return None
-        runs = tuple((run, self._desired_runs.secrets_of(host.number, *run)) for run in post.runs)
-        tokens = frozenset(run for run in post.runs if self._desired_runs.has_token(host.number, *run))
+        specs = [(run, self._desired_runs.spec_there(host.number, *run)) for run in post.runs]
+        runs = tuple((run, spec.secrets if spec is not None else ()) for run, spec in specs)
+        tokens = frozenset(run for run, spec in specs if spec is not None and spec.run_token)
         return Grant(self.cell, post.host_id, post.session, key, runs, tokens)
 
     def _close_exec(self, event: ExecClosed) -> None:

@@ -27,7 +27,6 @@ from events.records.lifecycle import (
     RunsStopping,
     UpdateStarted,
 )
-from events.records.parts import Secret
 from hostagent.gateway.gangs import Gangs
 from hostagent.gateway.specifications import JobFact, Specifications, Variant
 from hostagent.messages import OrderKind, Orders
@@ -142,17 +141,8 @@ class DesiredRuns:
             return None
         return int(self._slots["host"][slot])
 
-    def secrets_of(self, number: int, job_id: str, instance: int, run: int) -> tuple[Secret, ...]:
-        """The secrets that a run on a host needs; none where it isn't to run there, or not any more."""
-        spec = self._spec_there(number, job_id, instance, run)
-        return spec.secrets if spec is not None else ()
-
-    def has_token(self, number: int, job_id: str, instance: int, run: int) -> bool:
-        """Whether a run on a host is to have a token; not where it isn't to run there, or not any more."""
-        spec = self._spec_there(number, job_id, instance, run)
-        return spec is not None and spec.run_token
-
-    def _spec_there(self, number: int, job_id: str, instance: int, run: int) -> JobSubmitted | None:
+    def spec_there(self, number: int, job_id: str, instance: int, run: int) -> JobSubmitted | None:
+        """The specification of a run on a host; None where it isn't to run there, or not any more."""
         slots, exists = self._slots.find((job_id,), np.zeros(1, np.int32), np.array([instance]))
         slot = int(slots[0])
         if not exists[0] or self._slots["state"][slot] != STARTING:
