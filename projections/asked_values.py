@@ -13,6 +13,11 @@ def whole_number(text: str, digits: int = DIGITS_MAX) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
+def since_ms(time: datetime | None) -> int:
+    """A time that was asked for in milliseconds, UTC where it names no zone; 0: none was."""
+    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000) if time else 0
+
+
 def time_ms(text: str) -> int | None:
     """A time in milliseconds, UTC where it names no zone; None where the text is none, or one that can't be shown."""
     try:

@@ -1,6 +1,6 @@
 """The route of audits: who wrote which fact, allowed by what."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -14,6 +14,7 @@ from projections.actor_names import actor_json
 from projections.api.context import Context, Pages, Place, Reading, next_token
 from projections.api.list_requests import Actors
 from projections.api.problems import Problem
+from projections.asked_values import since_ms
 from projections.queries import audit
 from projections.queries.audit import AuditFilter, Deed
 from projections.queries.story_parts import text_of
@@ -46,7 +47,7 @@ def routes(context: Context) -> APIRouter:
             raise Problem(422, "INVALID_REQUEST", f"{kind[:80]!r} is no kind of record", [("/query/kind", "no kind")])
         path = f"/{pool.strip('/')}" if pool else ""
         tops = await run_in_threadpool(context.permits.audited)
-        criteria = AuditFilter(actors, kind, path, job, host, _ms(since), _ms(until), tops)
+        criteria = AuditFilter(actors, kind, path, job, host, since_ms(since), since_ms(until), tops)
         ends = page.after(list[Place], "audit", *criteria)
 
         def look(connection: Connection) -> cell_models.AuditPage:
@@ -62,10 +63,6 @@ def routes(context: Context) -> APIRouter:
         return await read(look)
 
     return router
-
-
-def _ms(time: datetime | None) -> int:
-    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000) if time else 0
 
 
 def _json(deed: Deed) -> cell_models.AuditedFact:

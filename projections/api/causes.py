@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 
 from paceline.client.cause_models import Causes
 from projections.api.context import Context, Reading
-from projections.api.job_lookup import find_job
+from projections.api.job_rows import find_job
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.queries import why
 from projections.queries.log_places import read_place

@@ -21,7 +21,8 @@ from paceline.client.exec_frames import ExecsFull
 from projections.access.identity import present
 from projections.api import acting
 from projections.api.context import Context, Execs
-from projections.api.job_lookup import find_job, read_views
+from projections.api.job_lookup import read_views
+from projections.api.job_rows import find_job
 from projections.api.problems import Problem, not_found
 from projections.api.standing import standing, while_standing
 from projections.queries import tasks as task_queries

@@ -36,7 +36,8 @@ from paceline.client.models import UpdateCheck
 from projections.api.commands import FINE, MADE, Command, Reason, carry_out
 from projections.api.context import Context, Wait
 from projections.api.image_tags import digest_of, pinned
-from projections.api.job_lookup import find_job, read_views
+from projections.api.job_lookup import read_views
+from projections.api.job_rows import find_job
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
 from projections.api.problems import ANSWERED, Problem
 from projections.api.secrets import Pins

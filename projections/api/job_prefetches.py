@@ -12,7 +12,7 @@ from events.records.jobs import ImagePrefetchRequested
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Wait
 from projections.api.image_tags import digest_of
-from projections.api.job_lookup import find_job
+from projections.api.job_rows import find_job
 from projections.api.problems import ANSWERED, Problem
 from projections.queries import versions
 

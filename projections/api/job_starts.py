@@ -20,7 +20,8 @@ from paceline.client.json_type import Json
 from projections.api.commands import carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_commands import InstancesCommand, follows, path_of_job
-from projections.api.job_lookup import find_job, read_views
+from projections.api.job_lookup import read_views
+from projections.api.job_rows import find_job
 from projections.api.problems import ANSWERED, Problem
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.queries.versions import submission

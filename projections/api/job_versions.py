@@ -10,7 +10,7 @@ from events.codes import Code
 from paceline.client import models
 from paceline.client.page_models import RunList, UpdateList, UpdateStepsPage, VersionList
 from projections.api.context import Pages, Place, Reading, next_token
-from projections.api.job_lookup import find_job
+from projections.api.job_rows import find_job
 from projections.api.problems import Problem, not_found
 from projections.queries import versions
 from projections.queries.runs import task_runs

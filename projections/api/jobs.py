@@ -3,7 +3,7 @@ commands are in `job_commands.py`, versions in `job_versions.py`.
 """
 
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
@@ -27,7 +27,8 @@ from projections.api.context import (
     client_of,
     next_token,
 )
-from projections.api.job_lookup import find_job, job_shown, read_views
+from projections.api.job_lookup import job_shown, read_views
+from projections.api.job_rows import find_job
 from projections.api.known_queries import KnownQueries, remember
 from projections.api.list_requests import (
     PAIRS_MAX,
@@ -41,6 +42,7 @@ from projections.api.list_requests import (
 )
 from projections.api.problems import ANSWERED, Problem, not_found
 from projections.api.submissions import submit_job
+from projections.asked_values import since_ms
 from projections.queries import entities
 from projections.queries import tasks as task_queries
 from projections.queries.job_filter import JobFilter
@@ -75,11 +77,10 @@ async def jobs_request(
     ] = "newest",
 ) -> JobsRequest:
     """The parameters of the list of jobs."""
-    since_ms = int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0
-    owners = sorted(owner or ())
+    owners, submitted_ms = sorted(owner or ()), since_ms(since)
     labels = [pair_of("label", each) for each in label or ()]
-    job_filter = JobFilter(job_states(state), pool, labels, owners, text, since_ms, order == "wait", actors)
-    return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, since_ms, order, *actors))
+    job_filter = JobFilter(job_states(state), pool, labels, owners, text, submitted_ms, order == "wait", actors)
+    return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, submitted_ms, order, *actors))
 
 
 JobsQuery = Annotated[JobsRequest, Depends(jobs_request)]

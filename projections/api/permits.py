@@ -11,9 +11,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from events.access import readable
-from events.answers import gone_job
 from events.codec import decode
-from events.codes import Code
 from events.hashed_names import NameHashes
 from events.pool_paths import ROOT, parent_of
 from events.records.base import Event
@@ -23,6 +21,7 @@ from projections.access.checks import judge
 from projections.access.grants import OPEN, Grants, now_ms
 from projections.access.identity import Identity, present
 from projections.access.needs import NEEDS, Over
+from projections.api.job_rows import find_job
 from projections.api.problems import Problem
 from projections.queries import entities
 from projections.queries.access import is_own as is_own_job
@@ -130,7 +129,7 @@ class Permits:
     def job(self, verb: Verb, job_id: str) -> Permit:
         """The permit for a verb on a job. Raises the problem that there is none where it may not be read."""
         with self._views.read() as connection:
-            job = _job(connection, job_id)
+            job = find_job(connection, job_id)
         who = present()
         is_own = who.run[0] == job_id if who.run is not None else self.is_own(job, who.subject)
         return self.pool(verb, job.pool, is_own)
@@ -154,15 +153,8 @@ class Permits:
     def _of_run(self, event: Event, job_id: str) -> Permit:
         """The permit of the token of a run: to add instances to its own job."""
         with self._views.read() as connection:
-            grows = _grows(connection, event, _job(connection, job_id).offset)
+            grows = _grows(connection, event, find_job(connection, job_id).offset)
         return self.job(Verb.GROW if grows else Verb.CHANGE, job_id)
-
-
-def _job(connection: Connection, job_id: str) -> JobRow:
-    row = entities.job_row(connection, job_id)
-    if row is None:
-        raise Problem(404, Code.NOT_FOUND, gone_job(job_id))
-    return row
 
 
 def _grows(connection: Connection, event: Event, offset: int) -> bool:

@@ -22,7 +22,8 @@ from events.strategies import STRATEGIES
 from events.topics import ALL, rounds_of
 from paceline.client.placement_models import PlacementCandidate, TaskPlacement
 from projections.api.context import Context
-from projections.api.job_lookup import find_job, read_views
+from projections.api.job_lookup import read_views
+from projections.api.job_rows import find_job
 from projections.api.problems import Problem, not_found
 from projections.queries import tasks as task_queries
 from projections.queries.job_entries import newest_first

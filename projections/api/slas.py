@@ -19,7 +19,7 @@ from paceline.client.json_type import Json
 from paceline.client.sla_models import SlaGroup, SlaGroupList, SlasPage, SlaState
 from projections.api.commands import Reason, answered
 from projections.api.context import Context, Pages, Reading, Wait, next_token
-from projections.api.job_lookup import find_job
+from projections.api.job_rows import find_job
 from projections.api.list_requests import must_have_pool
 from projections.api.problems import ANSWERED, Problem
 from projections.queries import slas as queries

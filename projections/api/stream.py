@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -35,6 +35,7 @@ from projections.api.list_requests import (
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
 from projections.api.standing import standing
+from projections.asked_values import since_ms
 from projections.queries.event_filter import KINDS, EventFilter
 from projections.queries.follow import NOW, BadCursor, StreamedEvent, Tail
 
@@ -127,7 +128,7 @@ async def events_filter(
         owner or (),
         [pair_of("label", each) for each in label or ()],
         text,
-        int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0,
+        since_ms(since),
         actors,
     )
     return criteria if any(criteria) else None

@@ -23,7 +23,8 @@ from paceline.client.usage_models import (
 )
 from projections.access.identity import present
 from projections.api.context import PAGE_MAX, Context, Reading
-from projections.api.job_lookup import find_job, read_views
+from projections.api.job_lookup import read_views
+from projections.api.job_rows import find_job
 from projections.api.problems import Problem, not_found
 from projections.queries import entities
 from projections.queries.tasks import live_hosts
