@@ -1,4 +1,5 @@
-"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--hosts N] [--quick] [--json]`.
+"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--hosts N] [--seeds N]
+[--workloads N] [--quick] [--json]`.
 
 `log` runs on all three logs, `cell` on those that last, `agent`, `replay` and `ui` on the embedded one, `simulate` on
 that in memory. All of it, with what it starts, has two cores.
@@ -21,6 +22,8 @@ from events.log.memory import MemoryLog
 from events.log.port import Log
 from events.topics import ALL, SETTINGS
 
+CORES = 2
+"""The number of cores that the targets are for."""
 LOGS = ("memory", "embedded", "kafka")
 QUICK = "PACELINE_BENCH_QUICK"
 """Set by `--quick`, so that the processes of a bench know it too."""
@@ -34,18 +37,21 @@ def sized(whole: int, quick: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Options:
     """The setting of a bench beside the log: an empty folder that is removed afterwards, whether the parts of a cell
-    are processes of their own, and the hosts of a cell at size, 0 for the usual shapes.
+    are processes of their own, the hosts of a cell at size, 0 for the usual shapes, and how many orders of arrival are
+    drawn of those that there are, and the workloads, 0 for all.
     """
 
     folder: Path
     processes: bool = False
     hosts: int = 0
+    seeds: int = 0
+    workloads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """Figures and the references beside them, by name; a name ends in its unit. Some figures have a target: at
-    most, or a rate (`_per_s`) at least.
+    least for rates (`_per_s`) and for what `placement-quality` counts and allocates, else at most.
     """
 
     figures: Mapping[str, float]

@@ -9,12 +9,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import LOGS, QUICK, Options, Result
+from bench import CORES, LOGS, QUICK, Options, Result
 
-CORES = 2
-"""The number of cores that the targets are for."""
 HERE = Path(__file__).parent
-NAMES = sorted(path.stem for path in HERE.glob("[!_]*.py"))
+NAMES = sorted(path.stem.replace("_", "-") for path in HERE.glob("[!_]*.py"))
 
 
 def main() -> int:
@@ -25,14 +23,19 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     parser.add_argument("--processes", action="store_true", help="cell: each part a process of its own, on Kafka")
     parser.add_argument("--hosts", type=int, default=0, help="cell: one cell of so many hosts, full, on Kafka")
+    parser.add_argument(
+        "--seeds", type=int, default=0, help="placement-quality: so many orders of arrival instead of ten"
+    )
+    parser.add_argument("--workloads", type=int, default=0, help="placement-quality: the first so many instead of 17")
     parser.add_argument("--quick", action="store_true", help="on little work, to see that all of it runs")
     arguments = parser.parse_args()
     if arguments.quick:
         os.environ[QUICK] = "1"
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and all that it starts
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
-        result: Result = importlib.import_module(f"bench.{arguments.name}").run(
-            arguments.log, Options(Path(folder), arguments.processes, arguments.hosts)
+        result: Result = importlib.import_module(f"bench.{arguments.name.replace('-', '_')}").run(
+            arguments.log,
+            Options(Path(folder), arguments.processes, arguments.hosts, arguments.seeds, arguments.workloads),
         )
     if arguments.json:
         references = {name: number for name, number in result.references.items() if not math.isnan(number)}

@@ -14,6 +14,8 @@ USAGE = "paceline/usage"
 """The host measures what its runs use, and tells who asks; no job needs it."""
 CGROUP = "paceline/cgroup"
 CONTAINER = "paceline/container"
+CPUSET = "paceline/cpuset"
+"""The host keeps runs on their own cores, and others off these; no job needs it."""
 SECRETS = "paceline/secrets"
 NEEDED = {
     HEALTH: "health check",
@@ -107,6 +109,7 @@ def enforced(attributes: Collection[str]) -> str:
             "memory, CPU and processes aren't limited here, and no containers run; the agent said why when it started"
         )
     limits = "memory, CPU and processes where the agent has --run-as or --isolation cgroup, or the job asks for it"
+    limits += "; runs are kept on their own cores, and others off these" if CPUSET in attributes else ""
     return f"{limits}; {'containers run' if CONTAINER in attributes else 'no containers run, the agent said why'}"
 
 
@@ -117,4 +120,4 @@ def is_own(attribute: str) -> bool:
 
 def field_of(attribute: str) -> str:
     """The field of a job that needs an ability."""
-    return "devices" if attribute.startswith(DEVICE) else NEEDED[attribute]
+    return "device_files" if attribute.startswith(DEVICE) else NEEDED[attribute]

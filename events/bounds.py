@@ -104,6 +104,10 @@ CONTAINER_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Z
 """USER[:GROUP], each a name of the image or a number."""
 DEVICE = re.compile(r"/dev(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 DEVICES_MAX = 16
+HOST_DEVICES_MAX = 256
+HOST_CORES_MAX = 4096
+EXCLUDES_MAX = 64
+"""The devices that one excludes, beside its parts."""
 PULL_MS = 600_000
 """For so long an update waits at most until hosts have its image."""
 CHECKS_MAX = 1000

@@ -14,6 +14,7 @@ from events.bounds import INT_MAX, KINDS_MAX, MS_MAX, PREEMPTION_DELAY_LEAST_MS
 from events.host_health import Policy, policies_fault
 from events.records.pools import CellConfigured
 from events.resources import REVOCABLE, STANDARD, Unit, kinds_fault, with_added
+from events.topology import levels_fault
 
 Time = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -77,6 +78,9 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     calls_per_s: Count = 0
     streams_per_actor: Count = 0
     late_after_ms: Time = 10_000
+    rebalance_moves_per_hour: Count = 0
+    topology: tuple[str, ...] = ()
+    """Levels of hosts, the largest first (`events/topology.py`)."""
     resources: tuple[KindRow, ...] = ()
     """All kinds that were ever added, in that order."""
     conditions: tuple[PolicyRow, ...] = ()
@@ -107,6 +111,11 @@ def choices(name: str) -> tuple[str, ...]:
     """The words that a setting may be; empty: it isn't one of some words."""
     kind = TYPES[name]
     return tuple(str(value) for value in kind.values) if isinstance(kind, inspect.LiteralType) else ()
+
+
+def is_list(name: str) -> bool:
+    """Whether a setting is the list of levels of hosts, which a change replaces whole."""
+    return isinstance(TYPES[name], inspect.VarTupleType)
 
 
 def preemption_delay_ms(settings: Settings, own: int | None) -> int:
@@ -140,7 +149,8 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
     resources = with_added(settings.resources, _added(settings, change))
     policies = {each.name: each for each in (*settings.conditions, *change.conditions)}
     conditions = tuple(each for _, each in sorted(policies.items()) if each.policy != Policy.DEFAULT)
-    return msgspec.structs.replace(settings, **change.values, resources=resources, conditions=conditions)
+    values = {name: tuple(value) if is_list(name) else value for name, value in change.values.items()}
+    return msgspec.structs.replace(settings, **values, resources=resources, conditions=conditions)
 
 
 def change_fault(settings: Settings, change: SettingsChange) -> str:
@@ -151,6 +161,8 @@ def change_fault(settings: Settings, change: SettingsChange) -> str:
             return f"{name} is {value}, it must be {limits[0]} to {limits[1]}"
         if (words := choices(name)) and value not in words:
             return f"{name} is {value[:40]!r}, it must be {' or '.join(words)}"
+        if is_list(name) and (fault := levels_fault(value)):
+            return f"{name} {fault}"
     if fault := kinds_fault(settings.resources, change.resources):
         return f"resources: {fault}"
     if fault := policies_fault(settings.conditions, change.conditions):

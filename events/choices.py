@@ -49,6 +49,12 @@ def choice_columns(
     }
 
 
+def passed_over(placed: TasksPlaced, item: int) -> list[str]:
+    """Why the alternatives before that of an item weren't taken, one code for each."""
+    number = int(placed.passed_over_array[item])
+    return placed.passed_codes[number].split(",") if number >= 0 else []
+
+
 def choice_of(placed: TasksPlaced, item: int) -> Choice | None:
     """The choice of an item; None: the record is older than these columns."""
     if not placed.score:

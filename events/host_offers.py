@@ -4,6 +4,7 @@ Decision 021.
 """
 
 from events.bounds import ATTRIBUTES_MAX, NAME, PORT_MAX, SESSION_MAX, WORD_MAX
+from events.host_devices import devices_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.tasks import HostInventory
@@ -25,7 +26,7 @@ def offer_fault(offer: HostOffered) -> str:
     for name, value in offer.attributes.items():
         if not 0 < len(name) <= WORD_MAX or len(value) > WORD_MAX:
             return f"attribute {name[:WORD_MAX]!r}: name and value have at most {WORD_MAX} characters"
-    return taints_fault(offer.taints)
+    return taints_fault(offer.taints) or devices_fault(offer)
 
 
 def host_fault(event: Event) -> str:

@@ -47,8 +47,17 @@ REVOCABLE: Final = "cpu/revocable"
 """The kind of CPU that is reserved on hosts and unused there; a cell has it from when slack is first on. Revocable
 tasks need it in place of CPU.
 """
+GPU: Final = "gpu"
+"""The kind that counts whole cards, or thousandths of one; cards by model and parts of cards are kinds below it."""
+GPU_MEMORY: Final = "gpu_memory"
+"""The kind that counts the memory of cards: what a task asks of it is of one card."""
 STANDARD: Final[dict[str, Unit]] = {"cpu": Unit.MILLI, "memory": Unit.MIB, "disk": Unit.MIB, "gpu": Unit.MILLI}
 """The kinds that every cell knows, in this order."""
+
+
+def is_gpu(kind: str) -> bool:
+    """Whether devices of a kind are GPUs, or parts of GPUs."""
+    return kind == GPU or kind.startswith(f"{GPU}/")
 
 
 def amount_text(value: int, unit: Unit | None) -> str:
@@ -69,7 +78,8 @@ class UnknownResource(ValueError):
 
     def __init__(self, names: Sequence[str], kinds: Sequence[str]) -> None:
         listed = ", ".join(repr(name[:127]) + hint_of(name, kinds) for name in names)
-        super().__init__(f"unknown resource {listed}; the cell has {', '.join(kinds)}")
+        add = f"; paceline cell set --resource {GPU_MEMORY}=MiB adds it" if GPU_MEMORY in names else ""
+        super().__init__(f"unknown resource {listed}; the cell has {', '.join(kinds)}{add}")
         self.names = tuple(names)
 
 

@@ -51,6 +51,8 @@ _VERBS: Mapping[str, tuple[str, str]] = {
 
 WITHIN = "within:"
 """Followed by an attribute: hosts are passed over since those with their value of it don't hold a gang."""
+SEGMENTS = "segments:"
+"""The same, since they hold no segment more."""
 
 
 def why_not(by_reason: Mapping[str, int], counted: bool = True) -> str:
@@ -62,6 +64,9 @@ def why_not(by_reason: Mapping[str, int], counted: bool = True) -> str:
             verbs = f"doesn't match on {attribute}", f"don't match on {attribute}"
         elif name.startswith(WITHIN):
             there = f"in a {name.removeprefix(WITHIN)} too small for the gang"
+            verbs = f"is {there}", f"are {there}"
+        elif name.startswith(SEGMENTS):
+            there = f"in a {name.removeprefix(SEGMENTS)} without room for a segment more"
             verbs = f"is {there}", f"are {there}"
         else:
             verbs = _VERBS.get(name, (f"lacks {name}", f"lack {name}"))

@@ -15,9 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -25,16 +23,15 @@ import msgspec
 
 from events.bounds import IMAGES_MAX, NAME, SESSION_MAX
 from events.process.file_locks import hold
-from events.resources import Amounts
 from events.structs import known
-from hostagent import capacity, kernel, pressure
+from hostagent import kernel, pressure
+from hostagent.agent_settings import AgentSettings
 from hostagent.agent_state import AgentFault, load, note, save
-from hostagent.container_level import ContainerSettings
 from hostagent.disk import Disk
 from hostagent.execs import Execs
+from hostagent.hardware import HardwareFault, HostHardware
 from hostagent.health import HealthChecks
-from hostagent.host_certificate import HostCertificate
-from hostagent.host_checks import HealthCommand, HostChecks
+from hostagent.host_checks import HostChecks
 from hostagent.host_secrets import HostSecrets
 from hostagent.image_pulls import ImagePulls
 from hostagent.job_users import users
@@ -61,16 +58,17 @@ from hostagent.messages import (
     RemoveVolumesLine,
     ReportBatch,
     RunOrder,
+    RunState,
     SessionRefused,
     UsageLine,
     Welcome,
     page_headers,
 )
+from hostagent.offer import HostOffer
 from hostagent.order_stream import ParsedOrders, read
 from hostagent.output_waits import OutputWaits
-from hostagent.ports import LOCKS, PortsTaken, take_ports
+from hostagent.ports import PortsTaken, take_ports
 from hostagent.pressure import Candidate
-from hostagent.retention import Retention
 from hostagent.run_as import NoSuchUser, check
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
@@ -102,40 +100,6 @@ READ = ParsedOrders(None)
 log = logging.getLogger("paceline.agent")
 
 
-@dataclass(frozen=True)
-class AgentSettings:
-    """The settings of an agent. `urls`: of the gateways of its cell; `resources`, `attributes`: beside what is
-    detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk. `ports_moved`: where
-    another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
-    `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's; `isolation`:
-    one of `hostagent.levels.CHOICES`; `umask`: that of tasks; `retention`: the runs that are kept for their output;
-    `health`: commands that check the host; `tls`: how gateways are verified, None: by the CAs of the machine. `token`
-    empty: the certificate that `tls` shows says who it is; `certificate`: that one, where the cell has given it, to be
-    renewed.
-    """
-
-    urls: tuple[str, ...]
-    token: str
-    folder: Path
-    host_id: str
-    resources: Amounts = field(default_factory=dict)
-    attributes: dict[str, str] = field(default_factory=dict)
-    taints: dict[str, str] = field(default_factory=dict)
-    port_first: int = 31000
-    port_last: int = 31999
-    ports_moved: bool = True
-    port_locks: Path = LOCKS
-    run_as: str = ""
-    isolation: str = "auto"
-    umask: int = 0o022
-    retention: Retention = field(default_factory=Retention)
-    containers: ContainerSettings = field(default_factory=ContainerSettings)
-    sizes: tuple[str, ...] = ()
-    health: tuple[HealthCommand, ...] = ()
-    tls: ssl.SSLContext | None = None
-    certificate: HostCertificate | None = None
-
-
 class SessionLost(Exception):
     """The gateway doesn't take this session, or no longer."""
 
@@ -159,9 +123,15 @@ class Agent:
         self.state = load(self._path)
         self._say = say
         try:
+            self._hardware = HostHardware(settings.hardware, settings.resources, say)
             self._users = users(settings.run_as, settings.folder)
             self._levels = Levels(
-                settings.folder, settings.isolation, self._users.sample is not None, say, settings.containers
+                settings.folder,
+                settings.isolation,
+                self._users.sample is not None,
+                say,
+                settings.containers,
+                self._hardware.now.cores,
             )
             self._secrets = HostSecrets(settings.folder, self._users.of, say)
             self.runs = Runs(
@@ -177,11 +147,11 @@ class Agent:
             )
             if self._users.sample is not None:
                 check(self._users.sample, self.runs.tasks)
-        except NoSuchUser as error:
+            self._offer = HostOffer(settings, self._hardware, self._levels, self._secrets)
+        except (NoSuchUser, HardwareFault) as error:
             raise AgentFault(str(error)) from error
         self._meter = UsageMeter(self.runs, self._levels)
         self._slack = SlackMeter(settings.folder / "slack.json")
-        self._capacity: Amounts = {}
         self._load: HostLoad | None = None
         """The use of its runs, once that was measured."""
         self._load_news = LoadNews(0)
@@ -245,6 +215,7 @@ class Agent:
                 tasks.create_task(pressure.follow(self._candidates, self.runs.revoke))
                 tasks.create_task(Disk(self.settings.folder).follow(self.runs, self._news.set, self._tried))
                 tasks.create_task(self._checks.follow())
+                tasks.create_task(self._hardware.follow(self._changed.set))
                 if self.settings.certificate is not None:
                     tasks.create_task(renew(self.settings.certificate, client, self._at, self._say))
                 tasks.create_task(self._keep_connected())
@@ -287,10 +258,10 @@ class Agent:
         while True:
             with self._tried("the use of its runs"):
                 await meter.sample()
-            cpu = steps(meter.cpu_milli(), self._capacity.get("cpu", 0))
-            memory = steps(meter.memory_kib(), self._capacity.get("memory", 0) * 1024)
+            cpu = steps(meter.cpu_milli(), self._offer.capacity.get("cpu", 0))
+            memory = steps(meter.memory_kib(), self._offer.capacity.get("memory", 0) * 1024)
             now_ms = kernel.since_boot_ms()
-            slack = self._slack.sample(self._asked(now_ms), self._capacity.get("cpu", 0), now_ms)
+            slack = self._slack.sample(self._asked(now_ms), self._offer.capacity.get("cpu", 0), now_ms)
             self._load = HostLoad(cpu, memory, slack)
             if self._load_news.due(self._load, kernel.since_boot_ms()):
                 self._changed.set()
@@ -391,36 +362,22 @@ class Agent:
         save(self._path, self.state)
 
     async def _connect(self, session: int) -> None:
-        settings = self.settings
-        self._capacity = capacity.detect(settings.folder) | settings.resources
+        hello = self._hello(session, self.runs.inventory())
         self._load_news = LoadNews(kernel.since_boot_ms())
-        hello = Hello(
-            session=session,
-            capacity=self._capacity,
-            sizes=list(settings.sizes),
-            port_first=self._ports[0],
-            port_last=self._ports[1],
-            attributes=capacity.attributes()
-            | self._levels.attributes()
-            | self._secrets.attributes()
-            | settings.attributes,
-            runs=self.runs.inventory(),
-            position=self.state.position,
-            cell=self.state.cell,
-            log=self.state.log,
-            taints=settings.taints,
-            machine=msgspec.structs.replace(self._machine, key=self._secrets.public),
-        )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:
             newer = msgspec.json.decode(response.content, type=known(SessionRefused)).session
             if newer < SESSION_MAX:
                 self.state.session = max(self.state.session, newer)
         self._check(response)
+        self._offer.told(hello)
         if self.state.cell is None or not self.state.log:
             welcome = msgspec.json.decode(response.content, type=known(Welcome))
             self.state.cell, self.state.log = welcome.cell, welcome.log
             self._save_state()
+
+    def _hello(self, session: int, runs: list[RunState]) -> Hello:
+        return self._offer.hello(session, self._ports, runs, self.state, self._machine)
 
     def _gateway(self) -> str:
         urls = self.settings.urls
@@ -449,7 +406,9 @@ class Agent:
             batch.held_images = images if images != reported_images else None
             now_ms, load = kernel.since_boot_ms(), self._load
             batch.load = load if load is not None and self._load_news.due(load, now_ms) else None
-            news = bool(batch.runs or batch.execs or batch.images or batch.load) or changes != reported_changes
+            batch.offer = self._hello(session, []) if self._offer.is_news() else None
+            news = bool(batch.runs or batch.execs or batch.images or batch.load or batch.offer)
+            news = news or changes != reported_changes
             batch.conditions = self._checks.conditions.untold()
             news = news or bool(batch.conditions) or batch.held_images is not None
             if news or time.monotonic() >= due_s:
@@ -464,6 +423,7 @@ class Agent:
                     self._execs.told(batch.execs)
                     self._pulls.told(batch.images)
                     self._checks.told(batch.runs, batch.conditions)
+                    self._offer.told(batch.offer)
                     if batch.load is not None:
                         self._load_news.told(batch.load, now_ms)
                     reported_changes, reported_images = changes, images
@@ -553,7 +513,7 @@ class Agent:
                 self._secrets.want(key, partial(self._start, key, job, item), partial(self.runs.refuse, key))
             elif item.kind == OrderKind.START and key not in self.runs:
                 try:
-                    launches[key] = launch(job, item, self.settings.host_id, self._users.of(key.job_id))
+                    launches[key] = self._launch(job, item)
                 except ValueError as error:
                     self.runs.refuse(key, str(error))
             elif item.kind in (OrderKind.STOP, OrderKind.KILL):
@@ -571,13 +531,17 @@ class Agent:
     def _start(self, key: RunKey, job: JobOrder, item: RunOrder) -> None:
         """Starts a run whose secrets are there."""
         try:
-            how = launch(
-                job, item, self.settings.host_id, self._users.of(key.job_id), str(self._secrets.folder_of(key))
-            )
+            how = self._launch(job, item, str(self._secrets.folder_of(key)))
         except ValueError as error:
             self.runs.refuse(key, str(error))
         else:
             self._pulls.start_all({key: how})
+
+    def _launch(self, job: JobOrder, item: RunOrder, secrets: str = "") -> Launch:
+        """Raises `ValueError` where the run can't start here."""
+        contained = job.isolation is not None and job.isolation.level == "container"
+        hardware = self._hardware.of_run(item, contained)
+        return launch(job, item, self.settings.host_id, self._users.of(job.job_id), secrets, hardware)
 
     async def _send_output(self, ask: LogLine, page: LogPage | None) -> None:
         content = page.data if page is not None else b""

@@ -35,11 +35,16 @@ def _models(gpus: Path) -> Amounts:
     """The GPUs of each model, in thousandths, as the driver lists them."""
     amounts: Amounts = {}
     for each in sorted(gpus.glob("*/information")):
-        model = re.search(r"^Model:\s*(?:NVIDIA\s+)?(.+)$", each.read_text(), re.MULTILINE)
-        name = "gpu/" + re.sub(r"[^a-z0-9._-]+", "-", model[1].lower()).strip("-._") if model else ""
+        model = re.search(r"^Model:\s*(.+)$", each.read_text(), re.MULTILINE)
+        name = f"gpu/{model_name(model[1])}" if model else ""
         if model and not name_fault(name):
             amounts[name] = amounts.get(name, 0) + 1000
     return amounts
+
+
+def model_name(name: str) -> str:
+    """The model of a GPU by the name that its driver gives it: NVIDIA A100-SXM4-40GB is a100-sxm4-40gb."""
+    return re.sub(r"[^a-z0-9._-]+", "-", name.removeprefix("NVIDIA").lower()).strip("-._")
 
 
 def attributes() -> dict[str, str]:

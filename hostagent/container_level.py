@@ -95,8 +95,11 @@ class Containers:
         work: Path,
         volumes: Mapping[str, Path],
         secrets: str = "",
+        devices: Sequence[str] = (),
     ) -> Bundle:
-        """The bundle of a run for its folder; its image is here. Raises `ValueError`, `OSError`."""
+        """The bundle of a run for its folder; its image is here. `devices`: the files of those that it has. Raises
+        `ValueError`, `OSError`.
+        """
         image = Image(isolation.image, isolation.image_digest)
         try:
             root = self.images.root(image)
@@ -112,7 +115,7 @@ class Containers:
                 writable=isolation.writable_root,
                 own_network=isolation.network == "none",
                 user=isolation.user,
-                devices=self._allowed(isolation.devices),
+                devices=[*dict.fromkeys((*self._allowed(isolation.devices), *devices))],
                 view=self.images.view if isolation.writable_root else None,
             )
             bundle_json = bundle(container)
@@ -127,7 +130,7 @@ class Containers:
         """The devices that a job asks for. Raises `ContainerFault` where its host offers them to none."""
         for path in devices:
             if path not in self.devices:
-                raise ContainerFault(f"containers of this host may not have {path}: see devices of its agent")
+                raise ContainerFault(f"containers of this host may not have {path}: see device_files of its agent")
         return devices
 
     def _container(self, root: Path, image: Mapping[str, Any], work: Path) -> Container:

@@ -17,8 +17,9 @@ from events.abilities import abilities, image_digits
 from events.bounds import HOST_RUNS_MAX, IMAGES_MAX, RUN_MAX
 from events.codes import LIVE_REPORTS, RunReport
 from events.columns import I32
+from events.host_devices import Core
 from events.process.clock import Clock
-from events.records.parts import Simulated
+from events.records.parts import HostDevice, Simulated
 from events.resources import Amounts
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Report
@@ -64,6 +65,8 @@ class SimHost:
     taints: dict[str, str] = field(default_factory=dict)
     starts_per_s: int = 0
     """So many runs each of them starts in a second, one after another; 0: any number at once."""
+    devices: tuple[HostDevice, ...] = ()
+    cores: tuple[Core, ...] = ()
 
     def host_ids(self) -> tuple[str, ...]:
         """The ids of the simulated hosts."""
@@ -219,6 +222,8 @@ class Fleet:
             position=int(self._positions[number]),
             taints=spec.taints,
             machine=self._machine,
+            devices=list(spec.devices),
+            cores=[core.numa for core in spec.cores],
         )
 
     def _connected(self, host_id: str, answer: Welcome | SessionRefused) -> None:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "blkio")
 """The hierarchies of v1 that are used; v2 has the same by the names cpu, memory, pids and io."""
+CPUSET = "cpuset"
+"""Used where runs have cores for themselves."""
 ENFORCING = ("cpu", "memory", "pids")
 """Without these no limit holds."""
 UNIFIED = "unified"
@@ -42,6 +44,8 @@ class Limits(NamedTuple):
     """Processes and threads at once."""
     idle: bool = False
     """It has only the CPU that others leave, whatever its weight."""
+    cpus: str = ""
+    """The threads of the host on which it runs, as Linux lists them; empty: any."""
 
 
 class Usage(NamedTuple):
@@ -74,12 +78,24 @@ class Group:
                     os.mkdir(folder)
             for controller, name, value in _settings(limits, self._v2()):
                 _write(self._file(controller, name), value)
+            if limits.cpus or CPUSET in self.folders:
+                self.pin(limits.cpus)
             if limits.idle:
                 with suppress(OSError):  # a kernel before 5.15: the weight alone says it
                     _write(self._file("cpu", "cpu.idle"), "1")
         except OSError as error:
             self.remove()
             raise GroupFault(f"{error.filename}: {error.strerror}") from None
+
+    def pin(self, cpus: str) -> None:
+        """Keeps its processes on threads of the host, those that run already too; empty: on those of the group above.
+        Raises `OSError`.
+        """
+        if not self._v2():  # nobody joins one of v1 before both are said
+            above = os.path.dirname(self.folders[CPUSET])
+            cpus = cpus or _read(f"{above}/cpuset.cpus").strip()
+            _write(self._file(CPUSET, "cpuset.mems"), _read(f"{above}/cpuset.mems").strip())
+        _write(self._file(CPUSET, "cpuset.cpus"), cpus)
 
     def join(self) -> None:
         """Puts the calling process in; its children follow. For a child between fork and exec. Raises `OSError`."""
@@ -163,17 +179,21 @@ class Tree:
         self.folders = folders
 
     @classmethod
-    def take(cls, name: str, proc: str = "/proc/self") -> "Tree":
+    def take(cls, name: str, proc: str = "/proc/self", pins: bool = False) -> "Tree":
         """Makes the place below the group of the calling process, which on v2 moves into a leaf of its own. `name`:
-        that of no other agent of the machine. Raises `GroupFault`.
+        that of no other agent of the machine; `pins`: whether groups are to keep runs on cores. Raises `GroupFault`.
         """
-        own = dict(_own_groups(proc))
+        more = (CPUSET,) if pins else ()
+        own = {name: folder for name, folder in _own_groups(proc) if name != CPUSET or pins}
         try:
-            if all(controller in own for controller in ENFORCING):
-                return cls({each: _child(folder, f"paceline-{name}") for each, folder in own.items()})
+            if all(controller in own for controller in (*ENFORCING, *more)):
+                tree = cls({each: _child(folder, f"paceline-{name}") for each, folder in own.items()})
+                if pins:
+                    Group(tree.folders).pin("")
+                return tree
             if UNIFIED not in own:
-                raise GroupFault("no cgroup file system is mounted that limits cpu, memory and pids")
-            return cls({UNIFIED: _delegated(own[UNIFIED], f"paceline-{name}")})
+                raise GroupFault(f"no cgroup file system is mounted that limits {', '.join((*ENFORCING, *more))}")
+            return cls({UNIFIED: _delegated(own[UNIFIED], f"paceline-{name}", more)})
         except OSError as error:
             raise GroupFault(
                 f"{error.filename}: {error.strerror}; run the agent as root, or as a systemd service with Delegate=yes"
@@ -195,12 +215,12 @@ class Tree:
         """Removes the place where no group is in it."""
         Group(self.folders).remove()
 
-    def trial(self) -> None:
+    def trial(self, cpus: str = "") -> None:
         """Makes a group with all limits, puts a process in and kills it there. Raises `GroupFault` with what the host
         doesn't do: what a kernel says of itself and what it does differ too often to go by the former.
         """
         group = self.group("trial")
-        group.make(Limits(cpu_millis=100, cpu_limit_millis=100, memory_bytes=64 << 20, processes=16))
+        group.make(Limits(cpu_millis=100, cpu_limit_millis=100, memory_bytes=64 << 20, processes=16, cpus=cpus))
         try:
             _die_in(group)
         except OSError as error:
@@ -247,7 +267,7 @@ def _own_groups(proc: str) -> Iterator[tuple[str, str]]:
         if system not in ("cgroup", "cgroup2"):
             continue
         for controller in (UNIFIED,) if system == "cgroup2" else options.split(","):
-            if controller in paths and controller in (*CONTROLLERS, UNIFIED):
+            if controller in paths and controller in (*CONTROLLERS, CPUSET, UNIFIED):
                 below = os.path.relpath(paths[controller], root)  # in a container the root is a group of the host's
                 yield controller, os.path.normpath(f"{point}/{below}") if not below.startswith("..") else point
 
@@ -259,8 +279,8 @@ def _child(folder: str, name: str) -> str:
     return child
 
 
-def _delegated(own: str, name: str) -> str:
-    """A group below one of v2 whose children have the controllers."""
+def _delegated(own: str, name: str, more: tuple[str, ...]) -> str:
+    """A group below one of v2 whose children have the controllers, `more` beside those that all need."""
     at_root = not os.path.exists(f"{own}/cgroup.type")
     base = os.path.dirname(own) if os.path.basename(own) == LEAF else own
     strangers = [pid for pid in _read(f"{own}/cgroup.procs").split() if int(pid) != os.getpid()]
@@ -272,10 +292,10 @@ def _delegated(own: str, name: str) -> str:
     if not at_root and base == own:
         _write(f"{_child(own, LEAF)}/cgroup.procs", str(os.getpid()))
     offered = _read(f"{base}/cgroup.controllers").split()
-    missing = [controller for controller in ENFORCING if controller not in offered]
+    missing = [controller for controller in (*ENFORCING, *more) if controller not in offered]
     if missing:
         raise GroupFault(f"{base} isn't allowed to limit {', '.join(missing)}: see its cgroup.controllers")
-    enabled = " ".join(f"+{controller}" for controller in (*ENFORCING, "io") if controller in offered)
+    enabled = " ".join(f"+{controller}" for controller in (*ENFORCING, *more, "io") if controller in offered)
     _write(f"{base}/cgroup.subtree_control", enabled)
     child = _child(base, name)
     _write(f"{child}/cgroup.subtree_control", enabled)
@@ -392,7 +412,7 @@ def _read(path: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    file = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
     try:
         os.write(file, text.encode())
     except OSError as error:

@@ -8,19 +8,29 @@ from events.secret_names import secret_variable
 from hostagent import kernel
 from hostagent.containers import HOME
 from hostagent.gang_members import listing, unpacked, variables
+from hostagent.hardware import NO_HARDWARE, RunHardware
 from hostagent.messages import JobOrder, RunOrder
 from hostagent.run_as import TaskUser, environment
 from hostagent.run_record import Launch, Standing
 
 
-def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, secrets: str = "") -> Launch:
-    """Makes the launch of an ordered run on a host, as a user; `secrets`: the folder of their values. Raises
-    `ValueError` where the order can't be read.
+def launch(
+    job: JobOrder,
+    item: RunOrder,
+    host_id: str,
+    user: TaskUser | None,
+    secrets: str = "",
+    hardware: RunHardware = NO_HARDWARE,
+) -> Launch:
+    """Makes the launch of an ordered run on a host, as a user; `secrets`: the folder of their values; `hardware`: its
+    devices and cores. Raises `ValueError` where the order can't be read.
     """
     members = unpacked(job.gang) if job.gang else []
     gang = members if item.instance < len(members) else []
     ports = dict(zip(job.ports, item.ports, strict=False))
-    env = _environment(job, item, host_id, user, ports)
+    env = _environment(job, item, host_id, user, hardware) | {
+        variable_of(name): str(port) for name, port in ports.items()
+    }
     place = f"{HOME}/secrets" if job.isolation is not None and job.isolation.image else secrets
     env |= {secret_variable(each.name): f"{place}/{each.name}" for each in job.secrets}
     env |= {run_tokens.VARIABLE: f"{place}/{run_tokens.SECRET}"} if job.run_token else {}
@@ -40,6 +50,8 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, s
         memory=job.memory,
         disk=job.disk,
         secrets=secrets,
+        devices=hardware.paths,
+        threads=hardware.threads,
         standing=Standing(
             cpu=job.cpu,
             memory=job.memory,
@@ -55,7 +67,7 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, s
 
 
 def _environment(
-    job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, ports: dict[str, int]
+    job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, hardware: RunHardware
 ) -> dict[str, str]:
     own = {
         "PACELINE_JOB": job.job_id,
@@ -64,9 +76,8 @@ def _environment(
         "PACELINE_HOST": host_id,
         "PACELINE_POOL": job.pool,
     }
-    port_variables = {variable_of(name): str(port) for name, port in ports.items()}
     of_host = {} if job.isolation is not None and job.isolation.image else environment(user)
-    return of_host | job.env | own | port_variables
+    return of_host | {**hardware.defaults} | job.env | own | {**hardware.env}
 
 
 class CannotStart(ValueError):

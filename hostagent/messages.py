@@ -12,6 +12,8 @@ from events.bounds import (
     CONDITION,
     DIGEST,
     EXIT_CODE_MAX,
+    HOST_CORES_MAX,
+    HOST_DEVICES_MAX,
     HOST_RUNS_MAX,
     IMAGES_MAX,
     INT_MAX,
@@ -24,8 +26,10 @@ from events.bounds import (
 )
 from events.codes import Number, RunReport
 from events.columns import I32, I64, indexed
+from events.device_columns import RunDevice
+from events.host_devices import CORE, NUMA_MAX
 from events.records.jobs import JobSubmitted
-from events.records.parts import HealthCheck, Isolation, Secret
+from events.records.parts import HealthCheck, HostDevice, Isolation, Secret
 from events.resources import Amounts
 
 HEARTBEAT_MS = 3_000
@@ -45,6 +49,9 @@ class OrderKind(Number):
     """The run is over for the cell: end it if it still runs, then drop its record."""
     KILL = 3
     """A stop was not obeyed in time: end the run by force."""
+
+
+RunDevices = tuple[RunDevice, ...]
 
 
 class Orders(NamedTuple):
@@ -69,6 +76,8 @@ class Orders(NamedTuple):
     ports: I32
     gangs: tuple[str, ...] = ()
     """The members of the gang of each of `jobs`, as `gang_members.packed` writes them; empty without a gang."""
+    devices: tuple[RunDevices, ...] = ()
+    """The devices and cores of each item; empty: nobody has any."""
 
 
 DETAILS = ("signal", "out_of_memory", "cpu_ms", "memory_kib", "throttled_ms", "read_kib", "written_kib")
@@ -212,6 +221,11 @@ class Hello(msgspec.Struct):
     log: Text = ""
     machine: MachineIdentity = MachineIdentity()
     taints: dict[str, str] = {}
+    devices: Annotated[list[HostDevice], msgspec.Meta(max_length=HOST_DEVICES_MAX)] = []
+    cores: Annotated[
+        list[Annotated[int, msgspec.Meta(ge=0, le=NUMA_MAX)]], msgspec.Meta(max_length=HOST_CORES_MAX)
+    ] = []
+    """The NUMA node of each whole core that tasks may have for themselves; empty: it doesn't say."""
 
 
 class Welcome(msgspec.Struct):
@@ -273,6 +287,8 @@ class ReportBatch(msgspec.Struct):
     """Where it has changed so much that the cell is to be told."""
     conditions: Annotated[list[ConditionState], msgspec.Meta(max_length=64)] = []
     """Results of checks that have changed. An agent that makes none, as those of 0.3, leaves this out."""
+    offer: Hello | None = None
+    """The new offer of the host, where that has changed in the session."""
 
 
 class Acknowledged(msgspec.Struct):
@@ -320,6 +336,14 @@ class JobOrder(msgspec.Struct):
     """Each run gets a token of its own, beside its secrets."""
 
 
+class DeviceOrder(msgspec.Struct):
+    """A device of a run, of which it has so many thousandths and MiB."""
+
+    id: str
+    milli: Count = 1000
+    memory: Count = 0
+
+
 class RunOrder(msgspec.Struct, array_like=True):
     """One item of orders; `job` indexes the jobs of its line."""
 
@@ -328,6 +352,9 @@ class RunOrder(msgspec.Struct, array_like=True):
     instance: Count
     run: Count
     ports: tuple[int, ...] = ()
+    devices: tuple[DeviceOrder, ...] = ()
+    cores: tuple[Count, ...] = ()
+    """The numbers of the whole cores that it has for itself."""
 
 
 class OrdersLine(msgspec.Struct, tag="orders", tag_field="kind"):
@@ -488,11 +515,19 @@ def line(orders: Orders) -> OrdersLine:
     jobs = [JobOrder(job_id) if spec is None else _job_order(spec, gang) for job_id, spec, gang in specs]
     columns = (orders.kind.tolist(), index.tolist(), orders.instance.tolist(), orders.run.tolist())
     ports = orders.ports.tolist() if orders.ports.size else [()] * len(index)
+    devices = orders.devices or [()] * len(index)
     items = [
-        RunOrder(OrderKind(kind), job, instance, run, tuple(row[: len(jobs[job].ports)]))
-        for kind, job, instance, run, row in zip(*columns, ports, strict=True)
+        RunOrder(OrderKind(kind), job, instance, run, tuple(row[: len(jobs[job].ports)]), *_devices_and_cores(mine))
+        for kind, job, instance, run, row, mine in zip(*columns, ports, devices, strict=True)
     ]
     return OrdersLine(orders.position, orders.whole, jobs, items)
+
+
+def _devices_and_cores(devices: RunDevices) -> tuple[tuple[DeviceOrder, ...], tuple[int, ...]]:
+    if not devices:
+        return (), ()
+    cores = tuple(int(each.id.removeprefix(CORE)) for each in devices if each.id.startswith(CORE))
+    return tuple(DeviceOrder(*each) for each in devices if not each.id.startswith(CORE)), cores
 
 
 def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:

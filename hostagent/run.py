@@ -43,6 +43,10 @@ class Run:
     disk: int = 0
     """Bytes of disk that its task asked for."""
     standing: Standing | None = None
+    threads: tuple[int, ...] = ()
+    """Those of its own cores."""
+    cpus: str = ""
+    """The threads that its group was kept on last, where it has no core of its own."""
     exceeded: str = ""
     """The reason why its host has ended it."""
     out_of_memory: bool = False

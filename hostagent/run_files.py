@@ -68,13 +68,14 @@ class RunFiles:
         order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
         order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
         order |= {"ports": list(launch.ports), "alone": launch.alone, "disk": launch.disk}
-        run.disk, run.standing = launch.disk, launch.standing
+        run.disk, run.standing, run.threads = launch.disk, launch.standing, launch.threads
+        order |= {"threads": list(launch.threads)} if launch.threads else {}
         order |= {"secrets": launch.secrets} if launch.secrets else {}
         idle = launch.standing is not None and launch.standing.revocable
         order |= {"idle": idle, "standing": launch.standing and msgspec.to_builtins(launch.standing)}
         if self._levels is not None:
-            order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory, idle)
-            run.grouped = "groups" in order
+            order |= self._levels.order(run.group, launch)
+            run.grouped, run.cpus = "groups" in order, order.get("limits", {}).get("cpus", "")
         if (apart := launch.isolation) is not None and (apart.output_head or apart.output_tail):
             order["output"] = [1024 * (kib or OUTPUT_KIB) for kib in (apart.output_head, apart.output_tail)]
         bundle = self._bundle(run, launch, env, work, volumes) if launch.contained else None
@@ -122,6 +123,7 @@ class RunFiles:
             work,
             volumes,
             launch.secrets,
+            launch.devices,
         )
         secrets = [Path(launch.secrets), *Path(launch.secrets).iterdir()] if launch.secrets else []
         for path in secrets:  # which the container has read-only

@@ -37,7 +37,7 @@ class Launch(NamedTuple):
     port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none;
     `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on; `cpu`, in thousandths of
     a core, `memory` and `disk`, in bytes: what its task asked for; `secrets`: the folder of their values, empty: it has
-    none; `standing`: what it is worth.
+    none; `devices`: the files of its devices; `threads`: those of its own cores; `standing`: what it is worth.
     """
 
     command: tuple[str, ...]
@@ -57,6 +57,8 @@ class Launch(NamedTuple):
     memory: int = 0
     disk: int = 0
     secrets: str = ""
+    devices: tuple[str, ...] = ()
+    threads: tuple[int, ...] = ()
     standing: "Standing | None" = None
 
     @property
@@ -168,6 +170,8 @@ class Order(msgspec.Struct):
     disk: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Bytes that its task asked for."""
     standing: Standing | None = None
+    threads: list[int] = []
+    """Those of its own cores."""
     container: dict[str, Any] | None = None
 
 

@@ -183,6 +183,8 @@ class Runs:
         if not launches:
             return
         full: OSError | None = None
+        if self._levels is not None:
+            self._levels.share(self.alive(), launches.values())
         laid_out = self._laid_out(launches)
         self.keepers.open(BEGIN_S)
         for run, locks in laid_out:
@@ -321,6 +323,8 @@ class Runs:
         for run in alive:
             changed |= self._look(run)
         self._hand_over()
+        if self._levels is not None:
+            self._levels.share(self.alive())
         if self._lost_groups:
             self._end_lost_groups()
         if self._forgot or time.monotonic() - self._cleaned_s > CLEAN_S:
@@ -416,7 +420,7 @@ class Runs:
         self._runs[key] = run
         if order is not None:
             run.ports, run.check, run.grouped = tuple(order.ports), order.check, bool(order.groups)
-            run.disk, run.standing = order.disk, order.standing
+            run.disk, run.standing, run.threads = order.disk, order.standing, tuple(order.threads)
             self._users.found(key.job_id, order.user.uid if order.user is not None else 0)
         run.has_shim = "shim.pid" in names
         if run.has_shim:

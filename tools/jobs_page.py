@@ -97,14 +97,17 @@ resource as a part of the largest host of the cell; its terms are the columns be
 (`strategy: pack`) goes to the host with the lowest score, one that is spread to the host with the fewest of its
 tasks, and among those to the highest score. With `balanced` and `load-aware` the lowest score wins: UNEVENNESS is how
 unevenly the host would be used, from 0 to 1, LOAD what its runs use in sixteenths (8 where it hasn't told), and ROOM
-the sum of what is free. A host whose room was kept for the task, by an update, a preemption or a reservation, comes
-before all others.
+the sum of what is free. With `adaptive` the lowest wins as well, and all is in cards: LOSS is what the host loses for
+the tasks that are expected, ROOM 6/1000 of its free cards and 1/4 of a card for each 1,000 free cores, PLACE up to 0.3,
+from the first to the last host with cards of its model. With `fragmentation` LOSS is one less the score of FGD, from 0
+to 1 in 101 steps; above 0.5 the task leaves fragments. A host whose room was kept for the task, by an update, a
+preemption or a reservation, comes before all others.
 
 The replay begins from the newest snapshot before that round, or from the start of the log, one at a time and for
 `views.make_s` seconds at most. Of a round that another `logic` has decided, or before the oldest snapshot and the
 log, the candidates can't be derived: the answer says so in `why`, and has what the decision recorded: the
-strategy, the score of the host for the first task of those placed together, and how many hosts were possible. Rounds
-before 0.4 recorded none of these.
+strategy, the score of the host for the first task of those placed together (that of `pack` for the two strategies that
+look at cards), and how many hosts were possible. Rounds before 0.4 recorded none of these.
 
 ## What a run finds
 
@@ -170,14 +173,34 @@ KEY=VALUE`); what runs there goes on, and tasks that may run on no other host go
 set by which tasks leave. A host with the attribute
 `exclusive` takes only tasks that name its value by a constraint (`{attribute: exclusive, values: [ml]}`).
 
+## Devices and cores
+
+```yaml
+resources: {gpu: 2}                              # two whole cards; 400m: a share of one card
+devices: {models: {gpu: [a100, h100]}, within: link_group}
+```
+
+* `gpu` and `gpu/...` are whole devices, or a share of one: `400m` is of one card, never of two. An amount above one
+  that isn't whole is refused.
+* `gpu_memory: 10GiB` is memory of one card, with a share of it or alone.
+* `devices.models`: by kind the models that will do, one or a list.
+* `devices.within`: `link_group`: all devices of a task are linked directly; `numa`: its devices and cores are at one
+  NUMA node.
+* `cores: 8`: so many whole cores that no other task runs on; `cpu` is as much. `numa: one` is short for
+  `devices: {within: numa}`.
+
+[GPUs and other devices](gpus.md) has the whole of it.
+
 ## Beside which tasks
 
 ```yaml
 host_limit: 2                                    # at most two tasks of the job on a host
 anti_affinity: [{label: app, value: web, within: rack}]
 affinity: [{label: app, value: cache}]           # within: host, unless said
-spread: {over: zone, skew: 1}                    # or targets: {north: 50}
-within: rack                                     # all tasks of the gang in one rack
+spread: {over: zone, skew: 1}                    # or targets: {north: 50}, or most: 4
+within: row                                      # all tasks of the gang in one row
+near: rack                                       # on as few racks as possible
+segments: 8                                      # each eight of them in one rack
 exclusive: true                                  # no task of another job on its hosts
 ```
 
@@ -192,14 +215,22 @@ exclusive: true                                  # no task of another job on its
   rather not be beside come to it as before.
 * `spread`: the value with least tasks of the job comes first. With `skew` none ever has more tasks than that above the
   one with least, of those with a host that takes tasks of the job. `targets` are percent of the tasks by value, the
-  other values share the rest evenly: a wish, or with `hard: true` a limit, rounded up.
-* `within`: all tasks of the gang run on hosts with one value of the attribute.
+  other values share the rest evenly: a wish, or with `hard: true` a limit, rounded up. No value ever has more tasks
+  than `most`.
+* `within`: all tasks of the gang run on hosts with one value of the attribute, on one `host`, or on cards of one
+  `link_group` of a host; it waits for that.
+* `near`: the gang runs on as few values as there can be, and those are near each other in the
+  [tree of hosts](placement.md#near-each-other) of the cell. No gang waits for it.
+* `segments`: so many tasks of the gang, by rank, run on hosts with one value of the attribute of `near`, and the gang
+  waits for that. With `within` alone its attribute is that of the segments. The gang is a multiple of a segment, and
+  its tasks ask for the same.
 * `exclusive`: tasks of daemons don't count.
 
 Labels are those with which the jobs were submitted. A host without the attribute counts as if it had a value of its
 own, one for all such hosts. Tasks that are bound to a host, of daemons and stateful jobs, go there whatever the rules
-say. Others are preempted for one task of such a job at a time, and for a gang only where its rules are `host_limit` and
-`within`: then in one group, the first in which enough may leave, tried in the order of the room that they have.
+say. Others are preempted for one task of such a job at a time, and for a gang only where its rules are `host_limit`,
+`within`, `near` and `segments`: with `within` in one group, the first in which enough may leave, tried in the order of
+the room that they have.
 Two jobs each of which wants to be beside the other wait for ever (`AFFINITY_UNMET`); give both one more label that
 both want: their first task then goes anywhere.
 

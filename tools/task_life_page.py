@@ -95,16 +95,9 @@ def _notes() -> Iterator[str]:
     yield "## What happens, and what is noted\n"
     yield "Empty: impossible, see below. *Void*: it comes too late or too early, and changes nothing.\n"
     yield from _table("what happens", *(NAMES[state] for state in LIFE))
-    later = []
     for happening, row in NOTES.items():
-        letters = row.split()
-        if any(letter.isupper() for letter in letters):
-            later.append(happening)
-            continue
-        cells = (_TEXTS[_LETTERS[letter]] for letter in letters)
+        cells = (_TEXTS[_LETTERS[letter]] for letter in row.split())
         yield f"| {happening} | {' | '.join(cells)} |"
-    yield "\nThese have their cause and their place in the table, and nothing makes them happen yet:\n"
-    yield from (f"* {happening}" for happening in later)
 
 
 def _impossible() -> Iterator[str]:

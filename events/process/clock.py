@@ -18,3 +18,14 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         """Implements `Clock`."""
         return time.monotonic_ns() // 1_000_000
+
+
+class SimulatedClock:
+    """Time that passes when somebody sets it: `ms`, in milliseconds since 1970."""
+
+    def __init__(self, ms: int) -> None:
+        self.ms = ms
+
+    def monotonic_ms(self) -> int:
+        """Implements `Clock`."""
+        return self.ms

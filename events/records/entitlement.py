@@ -7,7 +7,7 @@ import numpy as np
 
 from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
 from events.records.base import Event, ItemsEvent, RangesEvent
-from events.records.parts import Cause
+from events.records.parts import Cause, HostPoolWaits
 
 
 class AdmissionsRanked(RangesEvent, frozen=True, kw_only=True):
@@ -322,7 +322,7 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
 
     strategy: bytes = b""
     """The strategy of the pool of each range, for tasks whose job names none: 0 pack, 1 spread, 2 balanced, 3 load-
-    aware. Empty: all pack. Column of int32.
+    aware, 4 fragmentation, 5 adaptive. Empty: all pack. Column of int32.
     """
 
     cause: Cause | None = None
@@ -525,6 +525,22 @@ class GangsHeld(RangesEvent, frozen=True, kw_only=True):
         )
 
 
+class HostPoolsWanted(Event, frozen=True, kw_only=True):
+    """The work that waits because host pools have no more, by host pool."""
+
+    topic: ClassVar[str] = "paceline.entitlement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
+
+    host_pools: tuple[HostPoolWaits, ...]
+    """The host pools for which work waits, by name; none: nothing waits for any."""
+
+    cause: Cause | None = None
+    """The last change before it of queues, pools or capacity."""
+
+
 class PoolAnswered(Event, frozen=True, kw_only=True):
     """The answer to a fact about pools."""
 
@@ -546,6 +562,11 @@ class PoolAnswered(Event, frozen=True, kw_only=True):
 
     message: str = ""
     """One sentence."""
+
+    host_pools: tuple[str, ...] | None = None
+    """The host pools that jobs of the pool may use from now on, where a definition or a removal was followed; null: it
+    was none.
+    """
 
 
 class PreemptionRefused(Event, frozen=True, kw_only=True):
@@ -1008,6 +1029,7 @@ ALL: tuple[type[Event], ...] = (
     EntitlementsSet,
     GangsAdmitted,
     GangsHeld,
+    HostPoolsWanted,
     PoolAnswered,
     PreemptionRefused,
     PreemptionsOrdered,

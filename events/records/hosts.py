@@ -7,7 +7,7 @@ import numpy as np
 
 from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs
 from events.records.base import Event
-from events.records.parts import Actor, MaintenancePlan, Volume, ZoneOffsets
+from events.records.parts import Actor, HostDevice, HostPoolPolicy, MaintenancePlan, Volume, ZoneOffsets
 
 
 class GatewayBeat(Event, frozen=True, kw_only=True):
@@ -111,6 +111,35 @@ class HostConnected(Event, frozen=True, kw_only=True):
     """The public half of its key in base64 (X25519), to which gateways seal secrets; null: it takes none."""
 
 
+class HostDeviceRequested(Event, frozen=True, kw_only=True):
+    """An operator sets a device of a host aside, so that it takes no new tasks, or gives it back. Answered by
+    HostAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    command_id: str
+    """Made by the client."""
+
+    device: str
+    """The id of the device on its host."""
+
+    disabled: bool
+    """Whether it is set aside; false: it takes tasks again."""
+
+    ends: bool = False
+    """Whether the runs on it are to leave, as those of hosts that offer less than before; false: they go on."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
 class HostHealthReported(Event, frozen=True, kw_only=True):
     """A check of a host has another result."""
 
@@ -196,6 +225,8 @@ class HostOffered(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.hosts"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"cores": INT32}
+
     host_id: str
     """The host."""
 
@@ -223,6 +254,141 @@ class HostOffered(Event, frozen=True, kw_only=True):
 
     taints: dict[str, str] = {}
     """Taints by key: new tasks are kept away that don't tolerate all of them."""
+
+    devices: tuple[HostDevice, ...] = ()
+    """Its devices. Their kinds and memory are in capacity too; of a kind that only capacity names, it has as many
+    devices of unknown model.
+    """
+
+    cores: bytes = b""
+    """The NUMA node of each whole core that tasks may have for themselves. Empty: it doesn't say. Column of int32.
+    """
+
+    @property
+    def cores_array(self) -> I32:
+        return np.frombuffer(self.cores, INT32, len(self.cores) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        host_id: str,
+        session: int,
+        capacity: dict[str, int],
+        sizes: tuple[str, ...] = (),
+        port_first: int = 31000,
+        port_last: int = 31999,
+        attributes: dict[str, str] | None = None,
+        taints: dict[str, str] | None = None,
+        devices: tuple[HostDevice, ...] = (),
+        cores: Values | None = None,
+    ) -> Self:
+        return cls(
+            host_id=host_id,
+            session=session,
+            capacity=capacity,
+            sizes=sizes,
+            port_first=port_first,
+            port_last=port_last,
+            attributes={} if attributes is None else attributes,
+            taints={} if taints is None else taints,
+            devices=devices,
+            cores=b"" if cores is None else pack_ints(cores),
+        )
+
+
+class HostPoolAssigned(Event, frozen=True, kw_only=True):
+    """An operator puts hosts into a host pool at once, whatever runs there. Answered by HostsAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_ids: tuple[str, ...]
+    """The hosts; each once."""
+
+    host_pool: str
+    """The host pool that they are in from now on."""
+
+    command_id: str
+    """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class HostPoolDefined(Event, frozen=True, kw_only=True):
+    """An operator defines a pool of hosts, changes it, or removes it. Answered by HostsAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    name: str
+    """The host pool."""
+
+    command_id: str
+    """Made by the client."""
+
+    removed: bool = False
+    """Whether it is removed; it must have no hosts then."""
+
+    kinds: tuple[str, ...] = ()
+    """The kinds of jobs that use its hosts before those of shared, where their resource pool names no host pools:
+    service, batch, batch-non-preemptible.
+    """
+
+    description: str = ""
+    """What it is for."""
+
+    elastic: tuple[HostPoolPolicy, ...] = ()
+    """How hosts move to it and back by themselves, by the other host pool."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class HostPoolMoveRequested(Event, frozen=True, kw_only=True):
+    """An operator wants hosts to be emptied and put into another host pool. Answered by HostsAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    source: str
+    """The host pool that they are in."""
+
+    target: str
+    """The host pool that they are put into."""
+
+    command_id: str
+    """Made by the client."""
+
+    hosts: int = 0
+    """So many hosts, those that cost least to move; 0: those that are named."""
+
+    host_ids: tuple[str, ...] = ()
+    """The hosts; none: placement chooses."""
+
+    batch: str = "wait"
+    """wait: batch tasks end by themselves; move: preemptible ones leave at once."""
+
+    deadline_ms: int = 0
+    """How long after the request the deadline is; 0: none."""
+
+    escalate: str = "wait"
+    """What happens at the deadline. wait: nothing; preempt: preemptible batch tasks leave; force: that, and all others
+    `force_after_ms` later.
+    """
+
+    force_after_ms: int = 0
+    """How long after the deadline all that is left is ended, whatever budgets say, where `escalate` is force."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
 
 
 class HostRemovalRequested(Event, frozen=True, kw_only=True):
@@ -563,11 +729,15 @@ ALL: tuple[type[Event], ...] = (
     HostCertified,
     HostClearRequested,
     HostConnected,
+    HostDeviceRequested,
     HostHealthReported,
     HostImages,
     HostInvited,
     HostLossConfirmed,
     HostOffered,
+    HostPoolAssigned,
+    HostPoolDefined,
+    HostPoolMoveRequested,
     HostRemovalRequested,
     HostSilent,
     HostTaintRequested,

@@ -1451,6 +1451,11 @@ class RunsOrdered(ItemsEvent, frozen=True, kw_only=True):
         "host": INT32,
         "ports": INT32,
         "port_count": INT32,
+        "device": INT32,
+        "device_share": INT32,
+        "device_mib": INT32,
+        "device_count": INT32,
+        "alternative": INT32,
         "version": INT32,
     }
 
@@ -1480,6 +1485,26 @@ class RunsOrdered(ItemsEvent, frozen=True, kw_only=True):
 
     port_count: bytes = b""
     """Ports of each item. Empty: nobody has ports. Column of int32."""
+
+    device_ids: tuple[str, ...] = ()
+    """The devices named by the column device, by their ids on their hosts; whole cores by core/ and their numbers.
+    """
+
+    device: bytes = b""
+    """Index into device_ids, for each item as many as device_count says. Column of int32."""
+
+    device_share: bytes = b""
+    """Thousandths of each of these devices that the run has. Column of int32."""
+
+    device_mib: bytes = b""
+    """Memory of each of these devices that the run has, in MiB. Column of int32."""
+
+    device_count: bytes = b""
+    """Devices of each item. Empty: nobody has devices. Column of int32."""
+
+    alternative: bytes = b""
+    """The alternative of its rules that each item took, from 0; -1: it has none. Empty: none has any. Column of int32.
+    """
 
     version: bytes = b""
     """Version of the job that each run is of. Empty: 1 for all. Column of int32."""
@@ -1515,6 +1540,30 @@ class RunsOrdered(ItemsEvent, frozen=True, kw_only=True):
         return np.full(len(self.job) // 4, 0, INT32)
 
     @property
+    def device_array(self) -> I32:
+        return np.frombuffer(self.device, INT32, len(self.device) // 4)
+
+    @property
+    def device_share_array(self) -> I32:
+        return np.frombuffer(self.device_share, INT32, len(self.device_share) // 4)
+
+    @property
+    def device_mib_array(self) -> I32:
+        return np.frombuffer(self.device_mib, INT32, len(self.device_mib) // 4)
+
+    @property
+    def device_count_array(self) -> I32:
+        if self.device_count:
+            return np.frombuffer(self.device_count, INT32, len(self.device_count) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def alternative_array(self) -> I32:
+        if self.alternative:
+            return np.frombuffer(self.alternative, INT32, len(self.alternative) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
+    @property
     def version_array(self) -> I32:
         if self.version:
             return np.frombuffer(self.version, INT32, len(self.version) // 4)
@@ -1533,6 +1582,12 @@ class RunsOrdered(ItemsEvent, frozen=True, kw_only=True):
         host: Values,
         ports: Values | None = None,
         port_count: Values | None = None,
+        device_ids: tuple[str, ...] = (),
+        device: Values | None = None,
+        device_share: Values | None = None,
+        device_mib: Values | None = None,
+        device_count: Values | None = None,
+        alternative: Values | None = None,
         version: Values | None = None,
     ) -> Self:
         return cls(
@@ -1545,6 +1600,12 @@ class RunsOrdered(ItemsEvent, frozen=True, kw_only=True):
             host=pack_ints(host),
             ports=b"" if ports is None else pack_ints(ports),
             port_count=b"" if port_count is None else pack_unless(port_count, 0, INT32),
+            device_ids=device_ids,
+            device=b"" if device is None else pack_ints(device),
+            device_share=b"" if device_share is None else pack_ints(device_share),
+            device_mib=b"" if device_mib is None else pack_ints(device_mib),
+            device_count=b"" if device_count is None else pack_unless(device_count, 0, INT32),
+            alternative=b"" if alternative is None else pack_unless(alternative, -1, INT32),
             version=b"" if version is None else pack_unless(version, 1, INT32),
         )
 

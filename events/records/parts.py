@@ -257,6 +257,42 @@ class TimedToleration(NestedRecord, frozen=True):
     """So long after the taint was set they stay."""
 
 
+class DeviceModels(NestedRecord, frozen=True):
+    """The models of devices that will do."""
+
+    kind: str
+    """The kind of resource."""
+
+    models: tuple[str, ...]
+    """Any of these."""
+
+
+class AlternativeAmount(NestedRecord, frozen=True):
+    """An amount of a resource."""
+
+    name: str
+    """The resource."""
+
+    amount: int
+    """Thousandths or MiB."""
+
+
+class Alternative(NestedRecord, frozen=True):
+    """One of several requests of a task."""
+
+    resources: tuple[AlternativeAmount, ...]
+    """All that a task asks then, in one order."""
+
+    devices: tuple[DeviceModels, ...] = ()
+    """As that of the rules."""
+
+    devices_within: str = ""
+    """As that of the rules."""
+
+    cores: int = 0
+    """As that of the rules."""
+
+
 class PlacementRules(NestedRecord, frozen=True):
     """What a job asks of the hosts of its tasks beside conditions on attributes."""
 
@@ -289,6 +325,31 @@ class PlacementRules(NestedRecord, frozen=True):
 
     stays: tuple[TimedToleration, ...] = ()
     """Taints by which its runs leave, so long after these were set. New tasks are kept away."""
+
+    devices: tuple[DeviceModels, ...] = ()
+    """Of kinds that it doesn't name any model will do."""
+
+    devices_within: str = ""
+    """link_group or numa: all devices and cores of a task are in one; empty: they need not be."""
+
+    cores: int = 0
+    """So many whole cores a task has for itself; 0: it shares those that are left."""
+
+    near: str = ""
+    """Attribute, or host, of whose values the hosts of a gang have as few as possible; empty: any number."""
+
+    segments: int = 0
+    """So many members of a gang, one after another, are on hosts with one value of `near`, or of `within` where that
+    is empty; 0: no such rule.
+    """
+
+    most: int = 0
+    """A value of the attribute of the spread has at most so many tasks; 0: any number."""
+
+    alternatives: tuple[Alternative, ...] = ()
+    """Requests of which the first that finds a place is taken, itself the first of them; empty: there is only this
+    one.
+    """
 
 
 class TaskOverride(NestedRecord, frozen=True):
@@ -442,6 +503,61 @@ class ConditionPolicy(NestedRecord, frozen=True):
     """How long it lasts until they are drained; null: that of the cell."""
 
 
+class HostDevice(NestedRecord, frozen=True):
+    """A device of a host: a card, a part of one, anything that is taken as a whole or by shares."""
+
+    id: str
+    """Index or UUID; no other device of the host has it."""
+
+    kind: str
+    """The resource that it is of, such as gpu."""
+
+    model: str = ""
+    """Its model; empty: unknown."""
+
+    memory: int = 0
+    """Its memory in MiB; 0: none is counted."""
+
+    numa: int = -1
+    """The NUMA node that it is at; -1: unknown."""
+
+    link_group: str = ""
+    """Devices of one group are linked directly, as by NVLink; empty: with none."""
+
+    of: str = ""
+    """The device of which it is a part; empty: it is none. A part and its device exclude each other."""
+
+    excludes: tuple[str, ...] = ()
+    """Devices that can't be used while it is, both ways."""
+
+    healthy: bool = True
+    """Whether it takes new tasks."""
+
+
+class HostPoolPolicy(NestedRecord, frozen=True):
+    """When hosts move between two host pools by themselves. Load is the allocated share of what the host pool has, of
+    the resource of which that is most.
+    """
+
+    source: str
+    """The host pool that hosts come from, and go back to."""
+
+    above: int
+    """They come when its load is above so many percent."""
+
+    below: int
+    """They go back when its load is below so many percent."""
+
+    lasts_ms: int
+    """For how long that must have lasted."""
+
+    hosts: int = 1
+    """So many move at a time."""
+
+    keep: int = 0
+    """So many hosts stay in either."""
+
+
 class Volume(NestedRecord, frozen=True):
     """A folder that an agent keeps for a task between its runs."""
 
@@ -565,6 +681,37 @@ class TaskShape(NestedRecord, frozen=True):
     """What it asks of its host beside conditions; null: nothing."""
 
 
+class HostPoolWaits(NestedRecord, frozen=True):
+    """The work that waits for a host pool."""
+
+    name: str
+    """The host pool: of those that jobs may use the first one."""
+
+    waiting: dict[str, int]
+    """The amount that the jobs want, within limits and reservations, beyond all that they may use, by name of the
+    resource.
+    """
+
+
+class HostPoolCapacity(NestedRecord, frozen=True):
+    """What the hosts of a host pool have."""
+
+    name: str
+    """The host pool."""
+
+    kinds: tuple[str, ...] = ()
+    """The kinds of jobs that use it before shared, where their resource pool names no host pools."""
+
+    capacity: dict[str, int] = {}
+    """The sum over its hosts that count, by name of the resource."""
+
+    hosts: int = 0
+    """Number of those hosts."""
+
+    daemons: dict[str, int] = {}
+    """The part of the capacity that daemons hold, by name of the resource; others have the rest."""
+
+
 class NearMiss(NestedRecord, frozen=True):
     """A host that almost fitted and what it lacked."""
 
@@ -572,7 +719,20 @@ class NearMiss(NestedRecord, frozen=True):
     """The host."""
 
     lacks: dict[str, int]
-    """What it lacked for one task, by name of the resource; empty: it lacked ports."""
+    """What it lacked for one task, by name of the resource; empty: it lacked ports, or devices."""
+
+    devices: str = ""
+    """What its devices and cores lacked, where amounts alone don't say it."""
+
+
+class GroupRoom(NestedRecord, frozen=True):
+    """The room of hosts with one value of an attribute, or of one link group of a host."""
+
+    value: str
+    """The value; empty: of hosts without the attribute. Of a link group the host and, behind a space, its name."""
+
+    fit: int
+    """Tasks of the gang that would fit there by themselves; of NEVER_FITS, if nothing ran there."""
 
 
 class Segment(NestedRecord, frozen=True):
@@ -612,3 +772,16 @@ class Seen(NestedRecord, frozen=True):
 
     position: int
     """The offset after the last record known."""
+
+
+class PlacedDevice(NestedRecord, frozen=True):
+    """A device of a run, or a whole core."""
+
+    id: str
+    """Its id on the host; of a core core/ and its number."""
+
+    milli: int
+    """Thousandths of it that the run has."""
+
+    memory: int
+    """Its memory that the run has, in MiB."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
 from events.records.base import Event, ItemsEvent, RangesEvent
-from events.records.parts import Cause, NearMiss
+from events.records.parts import Cause, GroupRoom, HostPoolCapacity, HostPoolPolicy, NearMiss
 
 
 class CapacityChanged(Event, frozen=True, kw_only=True):
@@ -30,6 +30,9 @@ class CapacityChanged(Event, frozen=True, kw_only=True):
 
     largest: dict[str, int] = {}
     """The most that one of these hosts has, by name of the resource."""
+
+    host_pools: tuple[HostPoolCapacity, ...] = ()
+    """The same of each host pool, by name; empty: the cell has no host pools."""
 
     causes: tuple[Cause, ...] = ()
     """The changes of hosts since the last one, at most 8, the newest last."""
@@ -243,6 +246,18 @@ class GangsUnplaced(Event, frozen=True, kw_only=True):
     nearest: tuple[NearMiss, ...] = ()
     """The hosts that lacked least."""
 
+    level: str = ""
+    """The attribute, or host, in whose groups of hosts the gang, or each of its segments, must be; empty: none."""
+
+    segment: int = 0
+    """Members of a segment, each of which must be in one group; 0: the whole gang must."""
+
+    groups: tuple[GroupRoom, ...] = ()
+    """The groups with most room, the one with most first."""
+
+    groups_considered: int = 0
+    """Groups looked at."""
+
     host_id: str = ""
     """Of WAITING_FOR_HOST: the host of the first task."""
 
@@ -296,6 +311,29 @@ class HostAvoided(Event, frozen=True, kw_only=True):
 
     cause: Cause | None = None
     """The HostSuspected, or the HostHealthReported."""
+
+
+class HostDeviceChanged(Event, frozen=True, kw_only=True):
+    """A device of a host is set aside from now on, or takes tasks again."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    host_id: str
+    """The host."""
+
+    device: str
+    """The id of the device on its host."""
+
+    disabled: bool
+    """Whether it takes no new tasks."""
+
+    ends: bool
+    """Whether the runs on it are to leave."""
+
+    cause: Cause | None = None
+    """The HostDeviceRequested."""
 
 
 class HostHearingChanged(Event, frozen=True, kw_only=True):
@@ -492,6 +530,144 @@ class HostMaintenanceChanged(Event, frozen=True, kw_only=True):
         )
 
 
+class HostPoolChanged(Event, frozen=True, kw_only=True):
+    """A host pool is so from now on."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    name: str
+    """The host pool."""
+
+    removed: bool = False
+    """Whether it is removed."""
+
+    kinds: tuple[str, ...] = ()
+    """The kinds of jobs that use its hosts before those of shared, where their resource pool names no host pools.
+    """
+
+    description: str = ""
+    """What it is for."""
+
+    elastic: tuple[HostPoolPolicy, ...] = ()
+    """How hosts move to it and back by themselves, by the other host pool."""
+
+    cause: Cause | None = None
+    """The HostPoolDefined."""
+
+
+class HostPoolMoveStarted(Event, frozen=True, kw_only=True):
+    """Hosts are emptied, and are put into another host pool once they are (HostsPooled)."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "controllers": INT32,
+        "tasks": INT32,
+        "priorities": INT64,
+        "mean_s": INT32,
+    }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    source: str
+    """The host pool that they are in."""
+
+    target: str
+    """The host pool that they go to."""
+
+    host_ids: tuple[str, ...]
+    """The hosts, the cheapest first."""
+
+    code: str
+    """Why: ASKED, LOAD_ABOVE or LOAD_BELOW."""
+
+    load: int = -1
+    """The load of the host pool whose policy it follows, in percent: the amount of a resource that is allocated there
+    or waits for it, as a part of what it has, of the resource of which that is most; -1: it was asked for.
+    """
+
+    waiting: int = 0
+    """The part of the load that waits, in percent."""
+
+    bound: int = -1
+    """The bound that the load has passed; -1: it was asked for."""
+
+    since_ms: int = 0
+    """Logical time since when; 0: it was asked for."""
+
+    candidates: int = 0
+    """So many hosts might have moved."""
+
+    controllers: bytes
+    """Controllers on each host. Column of int32."""
+
+    tasks: bytes
+    """Tasks on each host; those of daemons stay there. Column of int32."""
+
+    priorities: bytes
+    """The sum of their priorities, each as a part of the highest in its pool. Column of int64."""
+
+    mean_s: bytes
+    """The mean time for which they run, in seconds. Column of int32."""
+
+    cause: Cause | None = None
+    """The HostPoolMoveRequested, or the HostPoolChanged whose policy it follows."""
+
+    @property
+    def controllers_array(self) -> I32:
+        return np.frombuffer(self.controllers, INT32, len(self.controllers) // 4)
+
+    @property
+    def tasks_array(self) -> I32:
+        return np.frombuffer(self.tasks, INT32, len(self.tasks) // 4)
+
+    @property
+    def priorities_array(self) -> I64:
+        return np.frombuffer(self.priorities, INT64, len(self.priorities) // 8)
+
+    @property
+    def mean_s_array(self) -> I32:
+        return np.frombuffer(self.mean_s, INT32, len(self.mean_s) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        source: str,
+        target: str,
+        host_ids: tuple[str, ...],
+        code: str,
+        load: int = -1,
+        waiting: int = 0,
+        bound: int = -1,
+        since_ms: int = 0,
+        candidates: int = 0,
+        controllers: Values,
+        tasks: Values,
+        priorities: Values,
+        mean_s: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            source=source,
+            target=target,
+            host_ids=host_ids,
+            code=code,
+            load=load,
+            waiting=waiting,
+            bound=bound,
+            since_ms=since_ms,
+            candidates=candidates,
+            controllers=pack_ints(controllers),
+            tasks=pack_ints(tasks),
+            priorities=pack_longs(priorities),
+            mean_s=pack_ints(mean_s),
+            cause=cause,
+        )
+
+
 class HostRemoved(Event, frozen=True, kw_only=True):
     """A host that has left is forgotten, with all that was said of it up to a session. It may connect anew."""
 
@@ -591,6 +767,26 @@ class HostsAnswered(Event, frozen=True, kw_only=True):
     """A reason code for each of them, where it is refused."""
 
 
+class HostsPooled(Event, frozen=True, kw_only=True):
+    """Hosts are in a host pool from now on. What runs there goes on."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    host_ids: tuple[str, ...]
+    """The hosts."""
+
+    host_pool: str
+    """The host pool."""
+
+    code: str
+    """Why: ASKED."""
+
+    cause: Cause | None = None
+    """The HostPoolAssigned."""
+
+
 class HostsReserved(Event, frozen=True, kw_only=True):
     """Hosts are reserved for a gang that is entitled and found no place; said again when what is kept there changes."""
 
@@ -636,6 +832,14 @@ class HostsReserved(Event, frozen=True, kw_only=True):
     until_ms: int
     """Logical time at which they are given up."""
 
+    alternative: int = -1
+    """The alternative of the job that the places are for, from 0; -1: its tasks have no choice."""
+
+    passed_codes: tuple[str, ...] = ()
+    """Why the tasks find no place by the alternatives before it, for which no plan was found either: a reason code
+    each.
+    """
+
     cause: Cause | None = None
     """The admission, or the last change of hosts or runs before it."""
 
@@ -663,6 +867,8 @@ class HostsReserved(Event, frozen=True, kw_only=True):
         kept: dict[str, int],
         state: str,
         until_ms: int,
+        alternative: int = -1,
+        passed_codes: tuple[str, ...] = (),
         cause: Cause | None = None,
     ) -> Self:
         return cls(
@@ -676,6 +882,8 @@ class HostsReserved(Event, frozen=True, kw_only=True):
             kept=kept,
             state=state,
             until_ms=until_ms,
+            alternative=alternative,
+            passed_codes=passed_codes,
             cause=cause,
         )
 
@@ -881,6 +1089,14 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
     spared: dict[str, int] = {}
     """Runs on these hosts that were looked at and stay: how many by which code."""
 
+    alternative: int = -1
+    """The alternative of the job that the places are for, from 0; -1: its tasks have no choice."""
+
+    passed_codes: tuple[str, ...] = ()
+    """Why the tasks find no place by the alternatives before it, for which no plan was found either: a reason code
+    each.
+    """
+
     cause: Cause | None = None
     """The RightsSet that gave the right."""
 
@@ -927,6 +1143,8 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
         victim_run: Values,
         way: Values,
         spared: dict[str, int] | None = None,
+        alternative: int = -1,
+        passed_codes: tuple[str, ...] = (),
         cause: Cause | None = None,
     ) -> Self:
         return cls(
@@ -943,6 +1161,8 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
             victim_run=pack_ints(victim_run),
             way=pack_ints(way),
             spared={} if spared is None else spared,
+            alternative=alternative,
+            passed_codes=passed_codes,
             cause=cause,
         )
 
@@ -1056,6 +1276,12 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
         "host": INT32,
         "ports": INT32,
         "port_count": INT32,
+        "device": INT32,
+        "device_share": INT32,
+        "device_mib": INT32,
+        "device_count": INT32,
+        "alternative": INT32,
+        "passed_over": INT32,
         "choice_count": INT32,
         "strategy": INT32,
         "score": INT32,
@@ -1089,17 +1315,48 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
     port_count: bytes = b""
     """Ports of each item. Empty: nobody has ports. Column of int32."""
 
+    device_ids: tuple[str, ...] = ()
+    """The devices named by the column device, by their ids on their hosts; whole cores by core/ and their numbers.
+    """
+
+    device: bytes = b""
+    """Index into device_ids, for each item as many as device_count says. Column of int32."""
+
+    device_share: bytes = b""
+    """Thousandths of each of these devices that the run has. Column of int32."""
+
+    device_mib: bytes = b""
+    """Memory of each of these devices that the run has, in MiB. Column of int32."""
+
+    device_count: bytes = b""
+    """Devices of each item. Empty: nobody has devices. Column of int32."""
+
+    alternative: bytes = b""
+    """The alternative of its rules that each item took, from 0; -1: it has none. Empty: none has any. Column of int32.
+    """
+
+    passed_codes: tuple[str, ...] = ()
+    """The reason codes named by the column passed_over, one for each alternative, with commas."""
+
+    passed_over: bytes = b""
+    """Why the alternatives before that of each item weren't taken: index into passed_codes, -1: there were none.
+    Empty: none had any before it. Column of int32.
+    """
+
     choice_count: bytes = b""
     """Items of each choice, which are of one shape and job, in their order. Empty: each item is a choice. Column of
     int32.
     """
 
     strategy: bytes = b""
-    """The strategy of each choice: 0 pack, 1 spread, 2 balanced, 3 load-aware. Empty: all pack. Column of int32."""
+    """The strategy of each choice: 0 pack, 1 spread, 2 balanced, 3 load-aware, 4 fragmentation, 5 adaptive. Empty: all
+    pack. Column of int32.
+    """
 
     score: bytes = b""
     """The score that the host of the first item of each choice had for it, in 1/2^25 of what the largest host has of
-    one kind; empty: written before scores were. Column of int32.
+    one kind, as scored by its strategy, or by pack for spread, fragmentation and adaptive; empty: written before
+    scores were. Column of int32.
     """
 
     feasible: bytes = b""
@@ -1138,6 +1395,36 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
         return np.full(len(self.job) // 4, 0, INT32)
 
     @property
+    def device_array(self) -> I32:
+        return np.frombuffer(self.device, INT32, len(self.device) // 4)
+
+    @property
+    def device_share_array(self) -> I32:
+        return np.frombuffer(self.device_share, INT32, len(self.device_share) // 4)
+
+    @property
+    def device_mib_array(self) -> I32:
+        return np.frombuffer(self.device_mib, INT32, len(self.device_mib) // 4)
+
+    @property
+    def device_count_array(self) -> I32:
+        if self.device_count:
+            return np.frombuffer(self.device_count, INT32, len(self.device_count) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def alternative_array(self) -> I32:
+        if self.alternative:
+            return np.frombuffer(self.alternative, INT32, len(self.alternative) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
+    @property
+    def passed_over_array(self) -> I32:
+        if self.passed_over:
+            return np.frombuffer(self.passed_over, INT32, len(self.passed_over) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
+    @property
     def choice_count_array(self) -> I32:
         return np.frombuffer(self.choice_count, INT32, len(self.choice_count) // 4)
 
@@ -1166,6 +1453,14 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
         host: Values,
         ports: Values | None = None,
         port_count: Values | None = None,
+        device_ids: tuple[str, ...] = (),
+        device: Values | None = None,
+        device_share: Values | None = None,
+        device_mib: Values | None = None,
+        device_count: Values | None = None,
+        alternative: Values | None = None,
+        passed_codes: tuple[str, ...] = (),
+        passed_over: Values | None = None,
         choice_count: Values | None = None,
         strategy: Values | None = None,
         score: Values | None = None,
@@ -1181,6 +1476,14 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
             host=pack_ints(host),
             ports=b"" if ports is None else pack_ints(ports),
             port_count=b"" if port_count is None else pack_unless(port_count, 0, INT32),
+            device_ids=device_ids,
+            device=b"" if device is None else pack_ints(device),
+            device_share=b"" if device_share is None else pack_ints(device_share),
+            device_mib=b"" if device_mib is None else pack_ints(device_mib),
+            device_count=b"" if device_count is None else pack_unless(device_count, 0, INT32),
+            alternative=b"" if alternative is None else pack_unless(alternative, -1, INT32),
+            passed_codes=passed_codes,
+            passed_over=b"" if passed_over is None else pack_unless(passed_over, -1, INT32),
             choice_count=b"" if choice_count is None else pack_ints(choice_count),
             strategy=b"" if strategy is None else pack_ints(strategy),
             score=b"" if score is None else pack_ints(score),
@@ -1195,13 +1498,17 @@ ALL: tuple[type[Event], ...] = (
     GangsUnplaced,
     HostAnswered,
     HostAvoided,
+    HostDeviceChanged,
     HostHearingChanged,
     HostLost,
     HostMaintenanceChanged,
+    HostPoolChanged,
+    HostPoolMoveStarted,
     HostRemoved,
     HostTainted,
     HostTrusted,
     HostsAnswered,
+    HostsPooled,
     HostsReserved,
     MaintenanceChanged,
     MaintenanceWindowChanged,

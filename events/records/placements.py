@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
+from events.records.parts import PlacedDevice
 
 
 class TaskPlaced(Event, frozen=True, kw_only=True):
@@ -50,6 +51,9 @@ class TaskPlaced(Event, frozen=True, kw_only=True):
 
     ports: tuple[int, ...]
     """Port numbers that it was given, in the order of the ports of its job."""
+
+    devices: tuple[PlacedDevice, ...] = ()
+    """The devices and whole cores that it was given."""
 
 
 ALL: tuple[type[Event], ...] = (TaskPlaced,)

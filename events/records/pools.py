@@ -150,6 +150,16 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     is.
     """
 
+    topology: tuple[str, ...] | None = None
+    """Attributes of hosts from the largest part of the cell to the smallest, such as zone, row, rack; then may come
+    host, and below it link_group. Neighbouring members of a gang are on hosts near each other in this tree.
+    """
+
+    rebalance_moves_per_hour: int | None = None
+    """How many tasks `paceline rebalance watch` may have moved in an hour for jobs that wait. 0, as long as it is not
+    set: none; null: as it is.
+    """
+
     actor: Actor | None = None
     """Who wrote it; null: not said."""
 
@@ -237,8 +247,14 @@ class PoolDefined(Event, frozen=True, kw_only=True):
     """The cell that the pool belongs to. Other cells know it by path and cell only."""
 
     strategy: str = ""
-    """How hosts are chosen for tasks whose job names no strategy: pack, spread, balanced or load-aware. Empty: as the
-    pool above has it, the root packs.
+    """How hosts are chosen for tasks whose job names no strategy: pack, spread, balanced, load-aware, fragmentation or
+    adaptive. default: as the pool above has it, and if none has one adaptive where hosts have GPUs, else pack.
+    Empty, in records from before there was adaptive: the same, but pack.
+    """
+
+    host_pools: tuple[str, ...] = ()
+    """The host pools that its jobs may use, the first choice first. Empty: as the pool above has them; none at the
+    root: by the kind of each job.
     """
 
     reason: str = ""
@@ -263,6 +279,32 @@ class PoolRemoved(Event, frozen=True, kw_only=True):
 
     reason: str = ""
     """Why, in the words of the operator."""
+
+    actor: Actor | None = None
+    """Who wrote it; null: not said."""
+
+
+class RebalanceRequested(Event, frozen=True, kw_only=True):
+    """Room is wanted for a waiting job at once, by moves of work that has a place elsewhere: for a minute others are
+    moved for its tasks. Answered by PoolAnswered.
+    """
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    job_id: str
+    """The job."""
+
+    command_id: str
+    """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+    max_moves: int = 0
+    """So many tasks are moved for it at most; 0: as many as it takes."""
+
+    by_setting: bool = False
+    """A process proposes it, and nobody asked: what the setting rebalance_moves_per_hour leaves bounds it too."""
 
     actor: Actor | None = None
     """Who wrote it; null: not said."""
@@ -396,6 +438,7 @@ ALL: tuple[type[Event], ...] = (
     LockdownSet,
     PoolDefined,
     PoolRemoved,
+    RebalanceRequested,
     RoleBound,
     RoleUnbound,
     TokenIssued,

@@ -36,19 +36,11 @@ from events.quantities import Milliseconds, SomeMilli, SomeMilliseconds, write_a
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.parts import Isolation, PlacementRules
 from events.resources import STANDARD, Unit, in_order
+from events.spec import neighbours
+from events.spec.alternatives import AnyOf, amounts_asked, any_of_body, check_alternatives
 from events.spec.conditions import Constraints, Tolerations, constraint_parts, constraints_body, tolerations_body
+from events.spec.devices import Cores, Devices, Numa, TaskResources, check_devices, with_one_form
 from events.spec.health import Health, health_body
-from events.spec.neighbours import (
-    Affinity,
-    AntiAffinity,
-    Exclusive,
-    HostLimit,
-    Spread,
-    Within,
-    check_neighbours,
-    neighbours_body,
-    neighbours_rules,
-)
 from events.spec.overrides import Override, Placed, check_overrides, overrides_body, resolve
 from events.spec.parts import (
     Command,
@@ -123,7 +115,11 @@ class JobSpec(Spec):
         description="Program and arguments, run without a shell; with an image in place of what that runs.",
     )
     env: Env = Field(default={}, description="Environment of the process.")
-    resources: Resources = Field(default=Resources(), description="What one task needs.")
+    cores: Cores = 0
+    resources: TaskResources = Field(default=Resources(), validate_default=True, description="What one task needs.")
+    devices: Devices = None
+    numa: Numa = None
+    any_of: AnyOf = Field(default=[])
     ports: PortList = Field(
         default=[], description="Names of the ports of one task; a number is chosen for each that has none."
     )
@@ -163,12 +159,12 @@ class JobSpec(Spec):
         description="As whom the program of a container runs: USER or USER:GROUP, names of the image or numbers; none: "
         "as the image says.",
     )
-    devices: Annotated[
+    device_files: Annotated[
         list[Annotated[str, StringConstraints(pattern=DEVICE_PATTERN)]], Field(max_length=DEVICES_MAX)
     ] = Field(
         default=[],
         validate_default=True,
-        description="Devices of the host that a container has too, /dev/fuse; only of hosts that offer them.",
+        description="Files of devices that a container has too, /dev/fuse; only of hosts that offer them.",
     )
     cpu_limit: SomeMilli | None = Field(
         default=None,
@@ -231,14 +227,18 @@ class JobSpec(Spec):
     strategy: Strategy | None = Field(
         default=None,
         description="pack: fill hosts one after another; spread: use as many as there are; balanced: use CPU, memory "
-        "and what else it asks for evenly; load-aware: the least used hosts first; null: as the pool has it.",
+        "and what else it asks for evenly; load-aware: the least used hosts first; "
+        "fragmentation: keep GPUs usable for typical tasks; adaptive: and for those that are expected next; "
+        "null: as the pool has it.",
     )
-    host_limit: HostLimit = None
-    exclusive: Exclusive = False
-    affinity: Affinity = Field(default=[])
-    anti_affinity: AntiAffinity = Field(default=[])
-    spread: Spread = None
-    within: Within = None
+    host_limit: neighbours.HostLimit = None
+    exclusive: neighbours.Exclusive = False
+    affinity: neighbours.Affinity = Field(default=[])
+    anti_affinity: neighbours.AntiAffinity = Field(default=[])
+    spread: neighbours.Spread = None
+    within: neighbours.Within = None
+    near: neighbours.Near = None
+    segments: neighbours.Segments = None
     sla: Sla = Field(default=Sla(), description="How much of it may be unavailable on purpose.")
     health: Health | None = Field(
         default=None, validate_default=True, description="Health check of a run; none: it is available once started."
@@ -292,7 +292,7 @@ class JobSpec(Spec):
             raise PydanticCustomError("isolation", "must be container for a job with an image")
         return None if isolation == _implied(image) else isolation
 
-    @field_validator("network", "root", "user", "devices")
+    @field_validator("network", "root", "user", "device_files")
     @classmethod
     def _of_a_container(cls, value: T, info: ValidationInfo) -> T:
         if value not in ("host", "read-only", None, []) and "image" in info.data and info.data["image"] is None:
@@ -406,7 +406,9 @@ class JobSpec(Spec):
 
     @model_validator(mode="after")
     def _fits_a_record(self) -> "JobSpec":
-        check_neighbours(self)
+        neighbours.check_neighbours(self)
+        check_devices(self)
+        check_alternatives(self)
         size = max(len(self.encoded), *(len(encode(chunk)) for chunk in self.chunks), 0)
         if size > FACT_BYTES_MAX:
             raise PydanticCustomError(
@@ -445,7 +447,7 @@ class JobSpec(Spec):
             command=tuple(self.command),
             env=self.env,
             isolation=self._apart,
-            resources=in_order(self.resources.named()),
+            resources=amounts_asked(self),
             ports=tuple(port_names(self.ports)),
             port_numbers=port_numbers(self.ports),
             volumes=tuple(self.volumes),
@@ -465,7 +467,7 @@ class JobSpec(Spec):
             start_deadline_ms=self.start_deadline,
             constraints=constraint_parts(self.constraints),
             strategy=self.strategy or "",
-            rules=self._rules,
+            rules=neighbours.neighbours_rules(self),
             max_unavailable=number(self.sla.max_unavailable),
             sla=self.sla.to_part(),
             health=self.health.to_part() if self.health else None,
@@ -501,17 +503,13 @@ class JobSpec(Spec):
             output_head=self.output.head if self.output.head != OUTPUT_KIB else 0,
             output_tail=self.output.tail if self.output.tail != OUTPUT_KIB else 0,
             user=self.user or "",
-            devices=tuple(self.devices),
+            devices=tuple(self.device_files),
         )
-
-    @property
-    def _rules(self) -> PlacementRules | None:
-        """The part about what its tasks ask of hosts beside conditions; None: there is nothing to say."""
-        return neighbours_rules(self)
 
     @cached_property
     def _placed(self) -> Placed:
-        return resolve(self.overrides, self.instances, self._rules) if self.overrides else Placed({}, ())
+        rules = neighbours.neighbours_rules(self)
+        return resolve(self.overrides, self.instances, rules) if self.overrides else Placed({}, ())
 
     @cached_property
     def _hash(self) -> bytes:
@@ -519,7 +517,7 @@ class JobSpec(Spec):
         adds doesn't turn a repeat into another job.
         """
         spec = self.model_dump(mode="json", exclude={"job_id"}, exclude_defaults=True)
-        text = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(with_one_form(spec), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return blake2b(text.encode(), digest_size=32).digest()
 
 
@@ -541,7 +539,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "network": apart.network,
         "root": "writable" if apart.writable_root else "read-only",
         "user": apart.user or None,
-        "devices": list(apart.devices),
+        "device_files": list(apart.devices),
         "cpu_limit": write_milli(apart.cpu_limit) if apart.cpu_limit else None,
         "processes": apart.processes or None,
         "output": {
@@ -565,7 +563,8 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
         "constraints": constraints_body(event.constraints),
         "tolerations": tolerations_body(rules),
-        **neighbours_body(rules),
+        **neighbours.neighbours_body(rules),
+        **({"any_of": any_of_body(rules, units)} if rules.alternatives else {}),
         "strategy": event.strategy or None,
         "sla": sla_body(event.max_unavailable, event.sla),
         "health": health_body(event.health) if event.health else None,

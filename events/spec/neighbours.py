@@ -8,13 +8,16 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.bounds import AFFINITIES_MAX, INSTANCES_MAX, TARGETS_MAX
+from events.bounds import AFFINITIES_MAX, GANG_MAX, INSTANCES_MAX, TARGETS_MAX
 from events.conditions import WEIGHTS_MAX
+from events.instance_ranges import read_ranges
 from events.records.parts import PlacementRules, SpreadTarget, TaskAffinity
+from events.resources import GPU_MEMORY, is_gpu
+from events.spec.alternatives import amounts_asked, rules_asked
 from events.spec.conditions import toleration_parts, tolerations_body
+from events.spec.devices import device_rules, devices_body
 from events.spec.parts import ShortText, Spec, Word, at_path
-
-HOST = "host"
+from events.topology import HOST, LINK_GROUP
 
 
 class TaskLabel(Spec):
@@ -40,6 +43,9 @@ class TaskSpread(Spec):
     over: Word = Field(description="host, or an attribute such as rack; the value with least tasks comes first.")
     skew: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] | None = Field(
         default=None, description="A value never has more tasks than that above the one with least; tasks wait instead."
+    )
+    most: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] | None = Field(
+        default=None, description="A value never has more tasks than that; tasks wait instead."
     )
     targets: Annotated[dict[ShortText, Percent], Field(max_length=TARGETS_MAX)] = Field(
         default={}, description="Percent of the tasks by value; the other values share the rest evenly."
@@ -80,13 +86,31 @@ AntiAffinity = Annotated[
 ]
 Spread = Annotated[TaskSpread | None, Field(description="How tasks are spread over the values of an attribute.")]
 Within = Annotated[
-    Word | None, Field(description="An attribute such as rack: all tasks of the gang on hosts with one value of it.")
+    Word | None,
+    Field(
+        description="host, or an attribute such as rack: all tasks of the gang on hosts with one value of it. "
+        "link_group: all its cards in one link group of one host."
+    ),
+]
+Near = Annotated[
+    Word | None,
+    Field(
+        description="host, or an attribute such as rack: the gang on hosts with as few of its values as possible, and "
+        "those near each other by the `topology` of the cell. link_group: its cards in as few link groups as possible."
+    ),
+]
+Segments = Annotated[
+    Annotated[int, Field(ge=2, le=GANG_MAX)] | None,
+    Field(
+        description="So many members of the gang, one after another, on hosts with one value of the attribute of "
+        "`near`, or of `within` where `near` isn't given: then the gang as a whole needn't be."
+    ),
 ]
 
 
 def check_neighbours(job: Any) -> None:
     """Raises an error where the rules of a `JobSpec` don't fit its other fields."""
-    names = ("host_limit", "exclusive", "affinity", "anti_affinity", "spread", "within")
+    names = ("host_limit", "exclusive", "affinity", "anti_affinity", "spread", "within", "near", "segments")
     ruled = [name for name in names if getattr(job, name) not in (None, False, [])]
     if ruled and job.kind == "daemon":
         raise at_path((ruled[0],), "is not for daemons: one task runs on every host that matches", None)
@@ -100,14 +124,41 @@ def check_neighbours(job: Any) -> None:
     weights = sum(each.weight for each in (*job.constraints, *job.affinity, *job.anti_affinity))
     if weights > WEIGHTS_MAX:
         raise at_path(("affinity",), f"and constraints have weights of {weights} in sum, at most {WEIGHTS_MAX}", None)
-    if job.within is not None and job.gang.min < 2:
-        raise at_path(("within",), "is for a gang: `gang: {min: N}` says of how many tasks", job.within)
+    of_labels = [("affinity", each.within) for each in job.affinity]
+    of_labels += [("anti_affinity", each.within) for each in job.anti_affinity]
+    for name, level in (*of_labels, ("spread", job.spread.over if job.spread else "")):
+        if level == LINK_GROUP:
+            raise at_path((name,), f"is over {LINK_GROUP}, and within a host only `within` and `near` are", level)
+    _check_nearness(job)
+
+
+def _check_nearness(job: Any) -> None:
+    for name in ("within", "near", "segments"):
+        value = getattr(job, name)
+        if value is not None and job.gang.min < 2:
+            raise at_path((name,), "is for a gang: `gang: {min: N}` says of how many tasks", value)
+        if value == LINK_GROUP and not any(each == GPU_MEMORY or is_gpu(each) for each in amounts_asked(job)):
+            raise at_path((name,), f"is {LINK_GROUP}, which is for tasks that ask for cards, such as gpu", value)
+    size, gang = job.segments, job.gang.min
+    if size is None:
+        return
+    if job.within is None and job.near is None:
+        raise at_path(("segments",), "needs `near` or `within`: hosts with one value of what hold a segment", size)
+    if gang % size:
+        raise at_path(("segments",), f"is {size}, and the {gang} tasks of the gang are no multiple of it", size)
+    for at, each in enumerate(job.overrides):
+        parts = (each.resources.named(), each.ports, each.constraints, each.strategy, overridden_rules(None, each))
+        if any(part not in (None, {}) for part in parts) and read_ranges(each.instances)[0][0] < gang:
+            raise at_path(
+                ("overrides", at), "is of members of a gang with `segments`, which all ask for the same", None
+            )
 
 
 def overridden_rules(job: PlacementRules | None, own: Any) -> PlacementRules | None:
     """The rules of an `Override` with those that it leaves to its job; None: it leaves all."""
     names = ("tolerations", "host_limit", "exclusive", "affinity", "anti_affinity")
-    if all(getattr(own, name) is None for name in names):
+    devices = device_rules(own)
+    if not devices and all(getattr(own, name) is None for name in names):
         return None
     rules = job or PlacementRules()
     terms = {apart: tuple(each for each in rules.affinity if each.apart == apart) for apart in (False, True)}
@@ -120,13 +171,14 @@ def overridden_rules(job: PlacementRules | None, own: Any) -> PlacementRules | N
         host_limit=rules.host_limit if own.host_limit is None else own.host_limit,
         exclusive=rules.exclusive if own.exclusive is None else own.exclusive,
         affinity=(*terms[False], *terms[True]),
+        **devices,
     )
 
 
 def overridden_body(rules: PlacementRules) -> dict[str, Any]:
     """The JSON of rules in an override."""
     body = neighbours_body(rules)
-    fields = {name: body[name] for name in ("exclusive", "affinity", "anti_affinity")}
+    fields = {name: body[name] for name in ("exclusive", "affinity", "anti_affinity", "cores", "devices")}
     return {"tolerations": tolerations_body(rules), "host_limit": rules.host_limit, **fields}
 
 
@@ -148,6 +200,10 @@ def neighbours_rules(job: Any) -> PlacementRules | None:
         targets=tuple(SpreadTarget(value, percent) for value, percent in targets),
         hard=spread.hard if spread else False,
         within=job.within or "",
+        near=job.near or "",
+        segments=job.segments or 0,
+        most=spread.most or 0 if spread else 0,
+        **rules_asked(job),
     )
     return None if rules == PlacementRules() else rules
 
@@ -159,7 +215,14 @@ def neighbours_body(rules: PlacementRules) -> dict[str, Any]:
         weight = {"weight": term.weight} if term.weight else {}
         labels[term.apart].append({"label": term.label, "value": term.value, "within": term.over, **weight})
     targets = {each.value: each.percent for each in rules.targets}
-    spread = {"over": rules.spread_over, "skew": rules.skew or None, "targets": targets, "hard": rules.hard}
+    most = rules.most or None
+    spread = {
+        "over": rules.spread_over,
+        "skew": rules.skew or None,
+        "most": most,
+        "targets": targets,
+        "hard": rules.hard,
+    }
     return {
         "host_limit": rules.host_limit or None,
         "exclusive": rules.exclusive,
@@ -167,4 +230,7 @@ def neighbours_body(rules: PlacementRules) -> dict[str, Any]:
         "anti_affinity": labels[True],
         "spread": spread if rules.spread_over else None,
         "within": rules.within or None,
+        "near": rules.near or None,
+        "segments": rules.segments or None,
+        **devices_body(rules),
     }

@@ -14,6 +14,7 @@ from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.parts import OverrideChunk, PlacementRules, TaskOverride
 from events.resources import Unit
 from events.spec.conditions import Constraints, Tolerations, constraint_parts, constraints_body
+from events.spec.devices import Cores, Devices, Numa, SomeTaskResources
 from events.spec.neighbours import TaskLabels, overridden_body, overridden_rules
 from events.spec.parts import (
     Command,
@@ -55,7 +56,12 @@ class Override(Spec):
     instances: Ranges = Field(description='Which ones: "0-9,12".')
     command: Command | None = Field(default=None, description="Program and arguments.")
     env: Env = Field(default={}, description="Merged into the environment.")
-    resources: SomeResources = Field(default=SomeResources(), description="Merged into what one task needs.")
+    cores: Cores | None = Field(default=None, description="Whole cores, with as much cpu.")
+    resources: SomeTaskResources = Field(
+        default=SomeResources(), validate_default=True, description="Merged into what one task needs."
+    )
+    devices: Devices = None
+    numa: Numa = None
     ports: Ports | None = Field(default=None, description="Names of the ports.")
     constraints: Constraints | None = Field(default=None, description="Conditions on the attributes of a host.")
     strategy: Strategy | None = Field(default=None, description="How hosts are chosen.")
@@ -67,8 +73,8 @@ class Override(Spec):
     affinity: TaskLabels | None = Field(default=None, description="Labels of tasks beside which they run.")
     anti_affinity: TaskLabels | None = Field(
         default=None,
-        description="Labels of tasks from which they are kept apart. Of an override that has one of these five the "
-        "others are those of the job, whatever overrides before it say.",
+        description="Labels of tasks from which they are kept apart. Of an override that has one of these five, or "
+        "cores, devices or numa, the others are those of the job, whatever overrides before it say.",
     )
     stop_grace: Milliseconds | None = Field(default=None, description="Between the stop signal and the kill.")
     on_silence: OnSilence | None = Field(default=None, description="What the agent does when it has lost the cell.")

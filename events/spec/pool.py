@@ -9,11 +9,13 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, ValidationInfo
 
 from events.bounds import INT_MAX, KINDS_MAX, SHARE_MAX
+from events.host_pools import POOLS_MAX as HOST_POOLS_MAX
 from events.quantities import Mebibytes, Milli, MillisecondsOrNever, OtherAmount, write_amounts, write_ms_or_never
 from events.records.pools import PoolDefined
 from events.resources import Unit, in_order
+from events.spec.host_pool_name import HostPoolName
 from events.spec.parts import Amounts, ResourceName, ShortText, Spec, Word, at
-from events.strategies import Strategy
+from events.strategies import DEFAULT, Strategy
 
 OWNERS_MAX = 64
 
@@ -93,8 +95,14 @@ class PoolSpec(Spec):
     )
     strategy: Strategy | None = Field(
         default=None,
-        description="How hosts are chosen for jobs that name no strategy; null: as the pool above has it, pack if none "
-        "has one.",
+        description="How hosts are chosen for jobs that name no strategy; null: as the pool above has it; if none "
+        "has one, adaptive where hosts have GPUs, else pack.",
+    )
+    host_pools: list[HostPoolName] = Field(
+        default=[],
+        max_length=HOST_POOLS_MAX,
+        description="Pools of hosts that its jobs may use, the first choice first; empty: as the pool above has them, "
+        "or by the kind of each job if none has any.",
     )
     closed: bool = Field(default=False, description="Nothing more is admitted; what runs goes on.")
     owners: list[Word] = Field(default=[], max_length=OWNERS_MAX)
@@ -131,7 +139,8 @@ class PoolSpec(Spec):
             preemption_delay_ms=self.preemption_delay,
             controllers_percent=self.controllers_percent,
             slack_percent=self.slack_percent,
-            strategy=self.strategy or "",
+            strategy=self.strategy or DEFAULT,
+            host_pools=tuple(dict.fromkeys(self.host_pools)),
             closed=self.closed,
             owners=tuple(self.owners),
             description=self.description,
@@ -160,7 +169,8 @@ def from_event(event: PoolDefined, units: Mapping[str, Unit]) -> dict[str, Any]:
         "preemption_delay": None if event.preemption_delay_ms is None else write_ms_or_never(event.preemption_delay_ms),
         "controllers_percent": event.controllers_percent,
         "slack_percent": event.slack_percent,
-        "strategy": event.strategy or None,
+        "strategy": None if event.strategy == DEFAULT else event.strategy or None,
+        "host_pools": list(event.host_pools),
         "closed": event.closed,
         "owners": list(event.owners),
         "description": event.description,

@@ -4,12 +4,13 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 from events.instance_ranges import PATTERN
 from events.spec.conditions import LASTING, TIMED
+from events.spec.host_devices import BY_KIND, IN_NODES, ONE_BY_ONE
 from events.spec.job import ID_PATTERN, POOL_PATTERN, JobSpec
 from events.spec.ports import NAME_ALONE, WITH_NUMBER
 from events.words import plural
@@ -21,7 +22,7 @@ PATTERNS = {
     "and underscores, which begins with a letter or digit",
 }
 """Patterns of strings in words."""
-UNNAMED = ("[key]", NAME_ALONE, WITH_NUMBER, LASTING, TIMED)
+UNNAMED = ("[key]", NAME_ALONE, WITH_NUMBER, LASTING, TIMED, ONE_BY_ONE, BY_KIND, IN_NODES)
 """Parts of the place of an error that no user has written."""
 
 
@@ -99,10 +100,15 @@ def _names_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
 
 
 def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
+    annotation: Any = None
     for part in loc:
         field = model.model_fields.get(str(part))
         if field is not None:
-            model = next(_models_in(field.annotation))
+            annotation = field.annotation
+            model = next(_models_in(annotation))
+        elif part in UNNAMED:
+            forms = [each for each in get_args(annotation) if Tag(str(part)) in getattr(each, "__metadata__", ())]
+            model = next((model for form in forms for model in _models_in(form)), model)
     return model
 
 

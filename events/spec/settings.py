@@ -13,13 +13,14 @@ from pydantic_core import PydanticCustomError
 
 import schemas
 from events.bounds import CONDITION, KINDS_MAX, MS_MAX
-from events.cell_settings import LISTS, TYPES, KindRow, PolicyRow, Settings, bounds, choices
+from events.cell_settings import LISTS, TYPES, KindRow, PolicyRow, Settings, bounds, choices, is_list
 from events.host_health import CONDITIONS_MAX, policies_fault
 from events.quantities import Milliseconds, OtherAmount, Size, within, write_amount, write_ms
 from events.records.parts import ConditionPolicy, ResourceKind
 from events.records.pools import CellConfigured
 from events.resources import Unit, kinds_fault
 from events.spec.parts import Spec, Word
+from events.topology import LEVELS_MAX, levels_fault
 
 RECORD = schemas.ROOT / "pools" / "CellConfigured.avsc"
 
@@ -36,11 +37,22 @@ def written(name: str) -> str:
     return name.removesuffix("_ms")
 
 
+def _are_levels(levels: list[str]) -> list[str]:
+    if fault := levels_fault(levels):
+        raise PydanticCustomError("levels", "{what}", {"what": fault})
+    return levels
+
+
+Levels = Annotated[list[Word], Field(max_length=LEVELS_MAX), AfterValidator(_are_levels)]
+
+
 def _field(name: str) -> Any:
     """A setting as a field of a spec; one that is left out is None."""
     field, limits = Field(default=None, description=descriptions()[written(name)]), bounds(name)
     if words := choices(name):
         return (Literal[words], field)
+    if is_list(name):
+        return (Levels, field)
     if limits is None:
         return (bool, field)
     if name.endswith("_ms"):
@@ -127,6 +139,7 @@ class CellSpec(_Fields):
     def to_event(self, command_id: str) -> CellConfigured:
         """The fact to append."""
         values = {name: getattr(self, written(name)) for name in TYPES if written(name) in self.model_fields_set}
+        values = {name: tuple(value) if is_list(name) else value for name, value in values.items()}
         kinds = tuple(each.record for each in self.resources)
         policies = tuple(each.record for each in self.conditions)
         return CellConfigured(command_id=command_id, resources=kinds, conditions=policies, **values)
@@ -135,7 +148,7 @@ class CellSpec(_Fields):
 def settings_json(settings: Settings) -> dict[str, Any]:
     """Settings as users write them; of resources those that were added, of conditions those with a policy."""
     values = {
-        written(name): write_ms(value) if name.endswith("_ms") else value
+        written(name): write_ms(value) if name.endswith("_ms") else list(value) if is_list(name) else value
         for name in TYPES
         for value in [getattr(settings, name)]
     }

@@ -332,6 +332,10 @@ class Gateway:
             self._records.append(facts.volumes_of(report.reports.host_ids[0], report.sessions[0], report.volumes))
         if current and report.held_images is not None:
             self._records.append(facts.images_of(report.reports.host_ids[0], report.sessions[0], report.held_images))
+        if current and report.offer is not None:
+            self._records.append(
+                facts.fact(facts.offered(report.reports.host_ids[0], report.offer), report.reports.host_ids[0])
+            )
         for host in hosts if hosts and current else ():
             host.heard_ms = now
         for end in report.execs if current else ():

@@ -85,8 +85,8 @@ class Detach(NamedTuple):
 class Report(NamedTuple):
     """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
     `done(False)` where a session is not the current one. `volumes`, `held_images`: all of the only host, None: as they
-    were; `execs`: commands that ended there while it had no gateway; `loads`, `images`,
-    `conditions`: of some of the hosts, by their place in `reports.host_ids`.
+    were; `execs`: commands that ended there while it had no gateway; `offer`: of the only host, where that has changed;
+    `loads`, `images`, `conditions`: of some of the hosts, by their place in `reports.host_ids`.
     """
 
     sessions: tuple[int, ...]
@@ -98,6 +98,7 @@ class Report(NamedTuple):
     loads: Sequence[tuple[int, HostLoad]] = ()
     images: Sequence[tuple[int, ImageState]] = ()
     conditions: Sequence[tuple[int, ConditionState]] = ()
+    offer: Hello | None = None
 
 
 class AskLog(NamedTuple):
@@ -187,6 +188,7 @@ def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, O
     by_host = np.argsort(orders.host, kind="stable")
     columns = [column[by_host] for column in (orders.host, orders.kind, orders.job, orders.instance, orders.run)]
     ports = orders.ports[by_host]
+    devices = [orders.devices[at] for at in by_host.tolist()] if orders.devices else []
     ends = np.searchsorted(columns[0], np.arange(len(links)), side="right").tolist()
     mine: dict[int, list[int]] = {}
     for host, link in enumerate(links):
@@ -200,9 +202,15 @@ def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, O
             items = np.concatenate([np.arange(*bounds) for bounds in ranges])
         kind, job, instance, run = (column[items] for column in columns[1:])
         place: I32 = np.repeat(np.arange(len(hosts), dtype=np.int32), [end - start for start, end in ranges])
-        host_ids = tuple(orders.host_ids[host] for host in hosts)
         part = orders._replace(
-            host_ids=host_ids, host=place, kind=kind, job=job, instance=instance, run=run, ports=ports[items]
+            host_ids=tuple(orders.host_ids[host] for host in hosts),
+            host=place,
+            kind=kind,
+            job=job,
+            instance=instance,
+            run=run,
+            ports=ports[items],
+            devices=tuple(devices[at] for start, end in ranges for at in range(start, end)) if devices else (),
         )
         parts.append((links[hosts[0]], part))
     return parts

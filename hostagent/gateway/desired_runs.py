@@ -9,6 +9,7 @@ from events.arrays.free_slots import room_to_grow, slots_kept
 from events.arrays.reused_numbers import ReusedNumbers
 from events.arrays.runs_by_host import RunsByHost
 from events.columns import I32, I64, distinct, ints
+from events.device_columns import RunDevice, devices_of
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
@@ -29,7 +30,7 @@ from events.records.lifecycle import (
 )
 from hostagent.gateway.gangs import Gangs
 from hostagent.gateway.specifications import JobFact, Specifications, Variant
-from hostagent.messages import OrderKind, Orders
+from hostagent.messages import OrderKind, Orders, RunDevices
 from hostagent.task_columns import Column, Slots
 
 STARTING, STOPPING, ENDED = 1, 2, 3
@@ -50,6 +51,10 @@ class HostOrders(NamedTuple):
     version: Column
     """The version of the job by which a run starts; 0 where it doesn't start."""
     ports: I32
+    devices: tuple[RunDevices, ...] = ()
+    """Those of each item; empty: nobody has any."""
+    alternative: Column | None = None
+    """The alternative that each took, -1: it has none; None: nobody has any."""
 
 
 class DesiredRuns:
@@ -63,6 +68,10 @@ class DesiredRuns:
         self._specs = Specifications()
         self._ports: dict[str, I32] = {}
         """The ports of each job that has any: a row for each instance, and spare rows where it has grown."""
+        self._devices: dict[str, dict[int, RunDevices]] = {}
+        """The devices of each job that has any, by instance."""
+        self._alternatives: dict[str, dict[int, int]] = {}
+        """By job and instance, of runs that have some."""
         self._gangs = Gangs(self._slots, self._ports_of)
 
     def host(self, host_id: str) -> int:
@@ -125,6 +134,8 @@ class DesiredRuns:
         self._specs.dropped(job_id)
         self._gangs.dropped(job_id)
         self._ports.pop(job_id, None)
+        self._devices.pop(job_id, None)
+        self._alternatives.pop(job_id, None)
 
     def host_id_of(self, job_id: str, instance: int, run: int) -> str | None:
         """The id of the host that `host_of` tells."""
@@ -176,7 +187,10 @@ class DesiredRuns:
                 )
                 host, run, version = (self._slots[name][slots] for name in ("host", "run", "version"))
                 version = version if kind == OrderKind.START else np.zeros_like(version)
-                pieces.append(HostOrders(_all(kind, slots), job_ids, host, job, instance, run, version, ports))
+                devices = self._devices_of(job_ids, job, instance) if kind == OrderKind.START else ()
+                took = self._alternatives_of(job_ids, job, instance) if kind == OrderKind.START else None
+                columns = host, job, instance, run, version, ports, devices, took
+                pieces.append(HostOrders(_all(kind, slots), job_ids, *columns))
         return pieces
 
     def _are_batch(self, job_ids: Sequence[str], job: Column, slots: Column) -> Column:
@@ -193,7 +207,9 @@ class DesiredRuns:
         entries: dict[Variant, int] = {}
         jobs = []
         for piece in pieces:
-            variants, index = self._specs.variants(piece.job_ids, piece.job, piece.instance, piece.version)
+            variants, index = self._specs.variants(
+                piece.job_ids, piece.job, piece.instance, piece.version, piece.alternative
+            )
             places = [entries.setdefault(each, len(entries)) for each in variants]
             jobs.append(np.array(places, dtype=np.int32)[index])
         numbers = np.array(list(hosts), dtype=np.int32)
@@ -213,6 +229,7 @@ class DesiredRuns:
             instance=_join([piece.instance for piece in pieces]),
             run=_join([piece.run for piece in pieces]),
             ports=_join_ports(pieces),
+            devices=_join_devices(pieces) if self._devices else (),
         )
 
     def dump(self) -> dict[str, Any]:
@@ -223,6 +240,8 @@ class DesiredRuns:
             "specifications": self._specs.dump(),
             "gangs": self._gangs.dump(),
             "ports": {job_id: (ports.shape[1], ports.tobytes()) for job_id, ports in self._ports.items()},
+            "devices": self._devices,
+            "alternatives": self._alternatives,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -235,6 +254,9 @@ class DesiredRuns:
         self._gangs.load(state["gangs"])
         for job_id, (width, value) in state["ports"].items():
             self._ports[job_id] = ints(value).reshape(-1, width).copy()
+        for job_id, devices in state.get("devices", {}).items():  # none of 0.3
+            self._devices[job_id] = {at: tuple(RunDevice(*each) for each in mine) for at, mine in devices.items()}
+        self._alternatives = {job_id: dict(mine) for job_id, mine in state.get("alternatives", {}).items()}
 
     def _accepted(self, decision: JobAccepted) -> None:
         if decision.job_id in self._slots or not self._specs.accepted(decision):
@@ -254,6 +276,9 @@ class DesiredRuns:
         if self._slots.resize(decision.job_id, decision.instances):
             self._by_host.add(self._slots.slots_of(decision.job_id))
         self._specs.resized(decision.job_id, decision.instances)
+        devices = self._devices.get(decision.job_id, {})
+        for instance in removed.tolist() if devices else ():
+            devices.pop(instance, None)
         ports = self._ports.get(decision.job_id)
         if ports is not None:
             ports[removed[removed < len(ports)]] = 0
@@ -271,6 +296,9 @@ class DesiredRuns:
         # A later run may be known already, where lifecycle orders and ends within a round: orders never go back.
         exists = exists & (run > self._slots["run"][slots])
         self._learn_ports(decision, job, instance, exists)
+        self._learn_devices(decision, job, instance, exists)
+        if decision.alternative:
+            self._learn_alternatives(decision, job, instance, exists)
         version = decision.version_array
         job, instance, run, slots, host = job[exists], instance[exists], run[exists], slots[exists], host[exists]
         self._slots["run"][slots], self._slots["version"][slots] = run, version[exists]
@@ -292,8 +320,11 @@ class DesiredRuns:
         if not len(slots):
             return None
         host, run, version = (self._slots[name][slots] for name in ("host", "run", "version"))
-        ports = self._ports_of(job_ids, job, instance)
-        return HostOrders(_all(OrderKind.START, slots), job_ids, host, job, instance, run, version, ports)
+        ports, devices = self._ports_of(job_ids, job, instance), self._devices_of(job_ids, job, instance)
+        took = self._alternatives_of(job_ids, job, instance)
+        return HostOrders(
+            _all(OrderKind.START, slots), job_ids, host, job, instance, run, version, ports, devices, took
+        )
 
     def _stopping(self, decision: RunsStopping) -> HostOrders:
         """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""
@@ -336,6 +367,37 @@ class DesiredRuns:
                 row = np.zeros((len(these), table.shape[1]), dtype=np.int32)
                 row[:, :width] = values[first[:, None] + np.arange(width)]
                 table[instance[these]] = row
+
+    def _learn_devices(self, decision: RunsOrdered, job: I32, instance: I32, ordered: Column) -> None:
+        """A run that has no devices may come after one that had some."""
+        if not self._devices and not decision.device:
+            return
+        for at in [at for at in distinct(job[ordered]).tolist() if decision.job_ids[at] in self._devices]:
+            for each in instance[ordered & (job == at)].tolist():
+                self._devices[decision.job_ids[at]].pop(each, None)
+        for item, devices in devices_of(decision):
+            if ordered[item]:
+                job_id = decision.job_ids[int(job[item])]
+                self._devices.setdefault(job_id, {})[int(instance[item])] = tuple(devices)
+
+    def _learn_alternatives(self, decision: RunsOrdered, job: I32, instance: I32, ordered: Column) -> None:
+        for at in np.flatnonzero(ordered & (decision.alternative_array >= 0)).tolist():
+            mine = self._alternatives.setdefault(decision.job_ids[int(job[at])], {})
+            mine[int(instance[at])] = int(decision.alternative_array[at])
+
+    def _alternatives_of(self, job_ids: Sequence[str], job: Column, instance: Column) -> Column | None:
+        """The alternative of each item; None where nobody has any."""
+        if not self._alternatives:
+            return None
+        items = zip(job.tolist(), instance.tolist(), strict=True)
+        return np.array([self._alternatives.get(job_ids[at], {}).get(each, -1) for at, each in items], dtype=np.int64)
+
+    def _devices_of(self, job_ids: Sequence[str], job: Column, instance: Column) -> tuple[RunDevices, ...]:
+        """The devices of each item; none at all where nobody has any."""
+        mine = [self._devices.get(job_ids[at], {}) for at in job.tolist()] if self._devices else []
+        if not any(mine):
+            return ()
+        return tuple(devices.get(each, ()) for devices, each in zip(mine, instance.tolist(), strict=True))
 
     def _ports_table(self, job_id: str, width: int) -> I32:
         """The ports of a job, so many of each instance at least."""
@@ -392,6 +454,8 @@ def only(piece: HostOrders, hosts: Sequence[int]) -> HostOrders:
         run=piece.run[mine],
         version=piece.version[mine],
         ports=piece.ports[mine] if piece.ports.shape[1] else np.zeros((0, 0), np.int32),
+        devices=tuple(piece.devices[at] for at in np.flatnonzero(mine).tolist()) if piece.devices else (),
+        alternative=piece.alternative[mine] if piece.alternative is not None else None,
     )
 
 
@@ -409,3 +473,10 @@ def _join_ports(pieces: Sequence[HostOrders]) -> I32:
             out[at : at + len(piece.job), : piece.ports.shape[1]] = piece.ports
         at += len(piece.job)
     return out
+
+
+def _join_devices(pieces: Sequence[HostOrders]) -> tuple[RunDevices, ...]:
+    """The devices of all items; none where nobody has any."""
+    if not any(piece.devices for piece in pieces):
+        return ()
+    return tuple(each for piece in pieces for each in piece.devices or [()] * len(piece.job))

@@ -62,7 +62,7 @@ def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
 
 def offered(host_id: str, hello: Hello) -> HostOffered:
     """The record of what a host offers."""
-    return HostOffered(
+    return HostOffered.pack(
         host_id=host_id,
         session=hello.session,
         capacity=hello.capacity,
@@ -71,6 +71,8 @@ def offered(host_id: str, hello: Hello) -> HostOffered:
         port_last=hello.port_last,
         attributes=hello.attributes,
         taints=hello.taints,
+        devices=tuple(hello.devices),
+        cores=hello.cores,
     )
 
 

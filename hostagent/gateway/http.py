@@ -130,8 +130,7 @@ def routes(agents: Agents) -> APIRouter:
             if hello.cell not in (None, gateway.cell):
                 raise Denied(421, f"this gateway serves cell {gateway.cell}, the host is of cell {hello.cell}")
             await _check_log(gateway, hello)
-            if fault := offer_fault(offered(host_id, hello)):
-                raise Denied(422, f"what the host offers is refused: {fault}")
+            _check_offer(host_id, hello)
             got: Welcome | SessionRefused = await answered(lambda done: gateway.post(Connect(host_id, hello, done)))
             return _json(got, 200 if isinstance(got, Welcome) else 409)
 
@@ -151,6 +150,9 @@ def routes(agents: Agents) -> APIRouter:
     async def report(host_id: str, request: Request) -> Response:
         async def answer() -> Response:
             batch = decoded(await taken(request, host_id), ReportBatch)
+            if batch.offer is not None:
+                _check_offer(host_id, batch.offer)
+                batch.offer.session = batch.session
             post = _report_of(host_id, batch)
             current: bool = await answered(lambda done: gateway.post(post(done=done)))
             if not current:
@@ -184,7 +186,14 @@ def _report_of(host_id: str, batch: ReportBatch) -> Callable[..., Report]:
         loads=[(0, batch.load)] if batch.load is not None else [],
         images=[(0, image) for image in batch.images],
         conditions=[(0, state) for state in batch.conditions],
+        offer=batch.offer,
     )
+
+
+def _check_offer(host_id: str, hello: Hello) -> None:
+    """Raises `Denied` where a host offers nonsense."""
+    if fault := offer_fault(offered(host_id, hello)):
+        raise Denied(422, f"what the host offers is refused: {fault}")
 
 
 def _take_usage(router: APIRouter, gateway: Gateway, body_of: Callable[[Request, str], Awaitable[bytes]]) -> None:

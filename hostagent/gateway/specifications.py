@@ -22,11 +22,14 @@ BITS, MASK = 32, (1 << 32) - 1
 
 
 class Variant(NamedTuple):
-    """By what a run starts: the version of its job, and the key of the override of its instance, 0 for none."""
+    """By what a run starts: the version of its job, the key of the override of its instance, 0 for none, and the
+    alternative of its rules that it took, -1 for none.
+    """
 
     job_id: str
     version: int
     override: int
+    alternative: int = -1
 
 
 class Specifications:
@@ -122,10 +125,13 @@ class Specifications:
         if not variant.version:
             return None
         spec = instance_of(self._of[variant.job_id][variant.version], variant.override, self._read)
+        if variant.alternative > 0 and spec.rules is not None:
+            amounts = spec.rules.alternatives[variant.alternative].resources
+            spec = msgspec.structs.replace(spec, resources={each.name: each.amount for each in amounts})
         return _fails_later(spec, self._later.get(variant.job_id, 0))
 
     def variants(
-        self, job_ids: Sequence[str], job: Column, instance: Column, version: Column
+        self, job_ids: Sequence[str], job: Column, instance: Column, version: Column, alternative: Column | None = None
     ) -> tuple[list[Variant], Column]:
         """By what runs start, each once, and for each run which of those. Version 0: it isn't to start."""
         both, index = indexed(job.astype(np.int64) << BITS | version)
@@ -137,7 +143,11 @@ class Specifications:
                 override[index == at] = override_keys(spec, instance[index == at], self._read)
         all_, index = indexed(index.astype(np.int64) << BITS | override)
         distinct_keys = [(keys[each >> BITS], each & MASK) for each in all_.tolist()]
-        return [Variant(job_id, number, at) for (job_id, number), at in distinct_keys], index
+        variants = [Variant(job_id, number, at) for (job_id, number), at in distinct_keys]
+        if alternative is None:
+            return variants, index
+        both, index = indexed(index.astype(np.int64) << BITS | (alternative + 1))
+        return [variants[each >> BITS]._replace(alternative=(each & MASK) - 1) for each in both.tolist()], index
 
     def _put(self, job_id: str, number: int, spec: JobSubmitted) -> None:
         self._of.setdefault(job_id, {})[number] = spec

@@ -61,7 +61,8 @@ class LazyGroup(CommandGroup):
             from paceline.cli.commands.processes import process_command
 
             return process_command(name)
-        command: click.Command = getattr(import_module(f"paceline.cli.commands.{name}"), name)
+        module = name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"paceline.cli.commands.{module}"), module)
         return command
 
     def meant(self, ctx: click.Context, name: str) -> str:

@@ -25,10 +25,13 @@ SECTIONS = {
     },
     "Look after": {
         "host": "Inspect and drain hosts.",
+        "host-pool": "Define host pools, and put hosts into them.",
+        "rebalance": "Make room for a waiting job by moves of other work.",
         "maintenance": "Maintain many hosts, some at a time.",
         "volume": "Inspect and remove the data that tasks keep on hosts.",
         "cell": "Check cell health.",
         "log": "Follow, verify, bisect and archive the log.",
+        "what-if": "Decide history again with something changed.",
         "snapshot": "Back up and restore state stores.",
         "access": "Bind roles; ask who may what.",
         "token": "Make, list and revoke tokens.",
@@ -60,7 +63,7 @@ Exit codes:
   2    invalid usage or settings;
        a job would be refused (job plan)
   3    the job was accepted and did not run in time (submit --wait=running);
-       versions differ (job diff)
+       versions differ (job diff); no answer (what-if)
   4    not found
   5    the job has another version than --expected-version
   6    no cell or no log can be reached; try again

@@ -10,11 +10,13 @@ from paceline.client.checked_values import path_of, pool_path
 from paceline.client.errors import NotFound
 from paceline.client.events import EventRequests
 from paceline.client.follow import FollowRequests
+from paceline.client.host_pools import HostPoolRequests
 from paceline.client.jobs import PLAN_S
 from paceline.client.json_type import Json
 from paceline.client.maintenance import MaintenanceRequests
 from paceline.client.models import Answer, HistoryEntry, Task
 from paceline.client.plain_http import FAULTS
+from paceline.client.rebalances import RebalanceRequests
 
 if TYPE_CHECKING:
     from paceline.client.cause_models import Causes
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from paceline.client.usage_models import HostUsage, UsageSums
 
 
-class Client(FollowRequests, EventRequests, MaintenanceRequests, AccessRequests):
+class Client(FollowRequests, EventRequests, MaintenanceRequests, HostPoolRequests, RebalanceRequests, AccessRequests):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.
@@ -283,6 +285,18 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests, AccessRequests)
         body = {"command_id": new_id("taint"), "reason": reason, "key": key, "value": value, "remove": remove}
         body |= {} if effect == "no_place" else {"effect": effect}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "taints"), body, wait))
+
+    def disable_device(
+        self, host_id: str, device: str, ends: bool = False, reason: str = "", wait: float = 0
+    ) -> Answer:
+        """Sets a device of a host aside, so that it takes no new tasks. With `ends` its runs are preempted."""
+        body = {"command_id": new_id("device"), "reason": reason, "device": device, "ends": ends}
+        return cast(Answer, self._write("POST", path_of("hosts", host_id, "devices"), body, wait))
+
+    def enable_device(self, host_id: str, device: str, reason: str = "", wait: float = 0) -> Answer:
+        """Lets a device of a host take tasks again that was disabled."""
+        body = {"command_id": new_id("device"), "reason": reason, "device": device, "disabled": False}
+        return cast(Answer, self._write("POST", path_of("hosts", host_id, "devices"), body, wait))
 
     def round(self, machine: str, number: int) -> "RoundRecord":
         """A round of a machine, decoded."""

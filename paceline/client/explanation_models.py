@@ -6,10 +6,20 @@ from paceline.client.models import Amounts, Reason, StrategyInEffect
 
 
 class NearHost(TypedDict):
-    """A host that lacked least, and the amounts that it lacked."""
+    """A host that lacked least, and the amounts that it lacked. `devices`: in words what its devices and cores lacked,
+    where amounts alone don't say it.
+    """
 
     host_id: str
     lacks: Amounts
+    devices: str
+
+
+class GroupRoom(TypedDict):
+    """Hosts with one value of an attribute, and the tasks of a gang for which they have room; "": without it."""
+
+    value: str
+    fit: int
 
 
 class ReasonNumbers(TypedDict):
@@ -29,6 +39,12 @@ class ReasonNumbers(TypedDict):
     hosts_considered: int | None
     hosts_by_reason: dict[str, int] | None
     nearest: list[NearHost] | None
+    level: str | None
+    """The attribute, or host, in whose groups of hosts a gang, or each `segment` of it, must be."""
+    segment: int | None
+    groups: list[GroupRoom] | None
+    """The groups with most room."""
+    groups_considered: int | None
     fit: int | None
     missing: str | None
     order: int | None

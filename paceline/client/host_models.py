@@ -105,6 +105,46 @@ class HostCertificate(TypedDict):
     at: str | None
 
 
+class DeviceRun(TypedDict):
+    """A run that has a device: the share of it, 1 for all, and the memory."""
+
+    job_id: str
+    instance: int
+    run: int
+    share: float
+    memory: str | None
+
+
+class HostDevice(TypedDict):
+    """A device of a host. `part_of`: the device of which it is a part; `excludes`: those that can't be used beside it.
+    `state`: OK; UNHEALTHY by its agent; DISABLED by an operator, EMPTYING where its runs are to leave; GONE where its
+    host names it no more and runs have it.
+    """
+
+    id: str
+    kind: str
+    model: str | None
+    memory: str | None
+    numa: int | None
+    link_group: str | None
+    part_of: str | None
+    excludes: list[str]
+    state: str
+    used: float
+    memory_used: str | None
+    runs: list[DeviceRun]
+
+
+class HostCores(TypedDict):
+    """The whole cores of a NUMA node of a host, and the numbers of those that no run has for itself. Limited readers
+    are told none.
+    """
+
+    numa: int
+    cores: int
+    free: list[int]
+
+
 class Host(HostOffer):
     """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `cell` stands in lists over several
     cells.
@@ -130,10 +170,14 @@ class Host(HostOffer):
     ports: PortRange
     attributes: dict[str, str]
     taints: list[HostTaint]
+    host_pool: str
     maintenance: HostMaintenance | None
     """None: it takes tasks, as far as maintenance is concerned."""
     certificate: NotRequired[HostCertificate | None]
     """None: the cell gave it none. Lists leave it out."""
+    devices: NotRequired[list[HostDevice]]
+    """Lists leave them out, as the cores."""
+    cores: NotRequired[list[HostCores]]
     cell: NotRequired[int]
 
 
@@ -175,3 +219,105 @@ class HostInvitation(TypedDict):
     token: str
     until: str
     position: str
+
+
+class HostPoolElastic(TypedDict):
+    """The policy by which hosts move between a host pool and a `source`: so many `hosts` at a time, when the load of
+    the host pool is `above` or `below` so many percent for `lasts_ms`; `keep` stay in either.
+    """
+
+    source: str
+    above: int
+    below: int
+    lasts_ms: int
+    hosts: int
+    keep: int
+
+
+class HostPool(TypedDict):
+    """A host pool: `kinds` of jobs use it before shared where their pool names no host pools; `pools` name it. `hosts`
+    are in it, `up` of them take tasks, and their `runs`.
+    """
+
+    name: str
+    kinds: list[str]
+    description: str
+    elastic: list[HostPoolElastic]
+    pools: list[str]
+    hosts: int
+    up: int
+    runs: int
+    defined_at: str | None
+    """None: it is in every cell."""
+
+
+class HostPoolList(TypedDict):
+    """All host pools, and the last moves of hosts between them, the newest first."""
+
+    host_pools: list[HostPool]
+    moves: "list[HostPoolMove]"
+
+
+class HostPoolMove(TypedDict):
+    """Hosts that were emptied for another host pool. `code`: ASKED by an operator, LOAD_ABOVE or LOAD_BELOW; then
+    `load`, of which so much was `waiting`, was beyond the `bound` of a policy, all in percent, since a time.
+    """
+
+    source: str
+    target: str
+    host_ids: list[str]
+    code: str
+    load: int | None
+    waiting: int | None
+    bound: int | None
+    since: str | None
+    at: str | None
+
+
+class HostToMove(TypedDict):
+    """A host that would be moved, and its score: the controllers and tasks there, the sum of their priorities, each as
+    a part of the highest in its pool, and the seconds for which they run on average.
+    """
+
+    host_id: str
+    controllers: int
+    tasks: int
+    priorities: int
+    mean_s: int
+
+
+class JobOfHostPools(TypedDict):
+    """A job that may use fewer hosts once host pools have changed: those that it may use now and then, whether a task
+    of it, or its gang, `fits` there if nothing else ran, and the runs outside of its host pools, which go on.
+    """
+
+    job_id: str
+    pool: str
+    hosts: int
+    hosts_then: int
+    fits: bool
+    runs_outside: int
+
+
+class HostPoolPlan(TypedDict):
+    """The effects that a change of host pools would have now: the jobs that may use fewer hosts then, those that fit
+    nowhere first; or why it would be refused.
+    """
+
+    code: str
+    message: str
+    refused: bool
+    jobs: list[JobOfHostPools]
+
+
+class HostPoolMovePlan(TypedDict):
+    """The hosts that a move would take now, the first choice first, of so many `candidates` that are up, and the jobs
+    that may use fewer hosts once they have arrived; or why it would be refused.
+    """
+
+    code: str
+    message: str
+    refused: bool
+    candidates: int
+    hosts: list[HostToMove]
+    jobs: list[JobOfHostPools]

@@ -134,7 +134,24 @@ class RunDetails(ProcessDetails):
     reason: str | None
 
 
-class Task(RunDetails):
+class RunDevice(TypedDict):
+    """A device of a run: its id on the host, the share that the run has of it, 1 for all, and the memory."""
+
+    id: str
+    share: float
+    memory: str | None
+
+
+class RunDevices(TypedDict, total=False):
+    """The devices of a run, and the numbers of the whole cores that it has for itself; told where it had some, of the
+    last run of a task and of placements.
+    """
+
+    devices: list[RunDevice]
+    cores: list[int]
+
+
+class Task(RunDetails, RunDevices):
     """A task and its last run. `job_id` stands in lists of several jobs, `pool` and `number`, that of the job, in that
     of throttled tasks.
     """
@@ -162,7 +179,7 @@ class Task(RunDetails):
     cell: NotRequired[int]
 
 
-class Run(RunDetails):
+class Run(RunDetails, RunDevices):
     """A run of a task that a host was told of."""
 
     run: int

@@ -2,13 +2,16 @@
 
 from typing import TypedDict
 
-from paceline.client.models import Amounts
+from paceline.client.models import Amounts, RunDevices
 
 
 class PlacementCandidate(TypedDict):
     """A host that was possible for a task. `score`: that of its strategy, in parts of the largest host of the cell.
     With `pack` and `spread` its `terms` add up to it: what it had free of each resource. `balanced` has `unevenness`
     (0 to 1) and `room` (the sum of what it had free), `load-aware` `load` in sixteenths (8: it hadn't told) and `room`.
+    `adaptive` counts in cards: `loss` is what the host loses for tasks that are expected, `room` a small part of what
+    it had free, `place` grows from the first to the last host of a model. `fragmentation` has `loss`, 0 to 1 in 101
+    steps. What is recorded of both is the score of `pack`.
     `free` is what it had free, `tasks` how many of the job it had. `own_room`: the room was kept for this task.
     `chosen`: it is the host of the run.
 
@@ -31,11 +34,12 @@ class PlacementCandidate(TypedDict):
     without_image: bool
 
 
-class TaskPlacement(TypedDict):
+class TaskPlacement(RunDevices):
     """The decision that placed a run, and the best hosts at that moment, the first choice first. `why`: the reason why
     they can't be derived again; empty: they are. `feasible` of `hosts` were possible. Where they can't, `strategy` and
     `feasible` are those that were recorded, and `hosts` is 0. `score`: the recorded one of the host; null: it was
-    placed before 0.4.
+    placed before 0.4. `alternative`: that of `any_of` which it took, from 0; null: its job has none. `passed_over`: why
+    those before it weren't taken.
     """
 
     job_id: str
@@ -52,4 +56,6 @@ class TaskPlacement(TypedDict):
     hosts: int
     feasible: int
     spread_over: str
+    alternative: int | None
+    passed_over: list[str]
     candidates: list[PlacementCandidate]

@@ -66,3 +66,27 @@ class JobPlans(TypedDict):
     """Plans of jobs that are submitted one after the other, in this order, with nothing else in between."""
 
     plans: list[JobPlan]
+
+
+class TaskToMove(TypedDict):
+    """A task that would be moved, the run that would end for it, and from which host to which. `to_host` None: it would
+    wait for a place.
+    """
+
+    job_id: str
+    instance: int
+    run: int
+    from_host: str
+    to_host: str | None
+
+
+class RebalancePlan(TypedDict):
+    """The tasks that would be moved for a job now, and the hosts on which it would find room; or why it would be
+    refused.
+    """
+
+    code: str
+    message: str
+    refused: bool
+    host_ids: list[str]
+    moves: list[TaskToMove]

@@ -63,6 +63,7 @@ class PoolSpecification(TypedDict):
     controllers_percent: int
     slack_percent: int
     strategy: str | None
+    host_pools: list[str]
     closed: bool
     owners: list[str]
     description: str

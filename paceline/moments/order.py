@@ -74,7 +74,8 @@ class PlanStart(msgspec.Struct, frozen=True):
 
 class PlanOrder(msgspec.Struct, frozen=True):
     """A line to the process that plans: by job the records that submit or update it, in the order of the jobs; without
-    jobs, the record that drains hosts, or those that define pools; and how many seconds it may take.
+    jobs, the record that drains hosts, moves them or makes room, or those that define pools; and how many seconds it
+    may take.
     """
 
     limit_s: float

@@ -11,7 +11,9 @@ from typing import NamedTuple
 from events.codec import encode
 from events.log.memory import MemoryLog
 from events.log.port import Log, NewRecord
+from events.process.clock import SimulatedClock
 from events.records.base import Event
+from events.records.placement import HostsAnswered
 from events.records.rounds import RoundCommitted
 from events.topics import ALL
 from paceline.plans.hosts import BranchHosts
@@ -26,17 +28,6 @@ STEPS_MAX = 100_000
 """A moment with more turns of all machines than this never ends: a bug in a machine."""
 
 
-class BranchClock:
-    """Simulated time: epoch milliseconds, which pass when somebody sets them."""
-
-    def __init__(self, ms: int) -> None:
-        self.ms = ms
-
-    def monotonic_ms(self) -> int:
-        """Implements `Clock`."""
-        return self.ms
-
-
 class Decision(NamedTuple):
     """A decision of the branch, and the simulated time of its round in milliseconds since the branch began."""
 
@@ -45,7 +36,13 @@ class Decision(NamedTuple):
     event: Event
 
 
-def branch_log(log: Log, starts: Mapping[str, int], ends: Mapping[str, int], clock: BranchClock) -> MemoryLog:
+def hosts_answer(decisions: Iterable[Decision], offset: int) -> HostsAnswered | None:
+    """The answer to a fact about hosts, by its offset; None: it has none yet."""
+    answers = (each.event for each in decisions if isinstance(each.event, HostsAnswered))
+    return next((each for each in answers if each.hosts_offset == offset), None)
+
+
+def branch_log(log: Log, starts: Mapping[str, int], ends: Mapping[str, int], clock: SimulatedClock) -> MemoryLog:
     """A log in memory that has the records of another from `starts` to `ends`, and goes on from there."""
     branch = MemoryLog(clock.monotonic_ms, log.cell)
     for name, start in starts.items():
@@ -79,7 +76,7 @@ class Branch:
     `until_s`: when to stop, on the clock of this machine (`time.monotonic`).
     """
 
-    def __init__(self, log: MemoryLog, folds: Mapping[str, Fold], clock: BranchClock, until_s: float) -> None:
+    def __init__(self, log: MemoryLog, folds: Mapping[str, Fold], clock: SimulatedClock, until_s: float) -> None:
         self.log = log
         self.starts = log.ends([topic.name for topic in ALL])
         """Where it begins: the ends of the cell's topics."""

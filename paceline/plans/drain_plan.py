@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 from events.codes import IN_EFFECT, Code, Outcome, Stage, TaskState
 from events.records.hosts import HostsDrainRequested
 from events.records.lifecycle import RunsEnded
-from events.records.placement import HostMaintenanceChanged, HostsAnswered
+from events.records.placement import HostMaintenanceChanged
 from paceline.client.maintenance_models import DrainPlan, UnplacedTasks
-from paceline.plans.branch import Branch, Decision
+from paceline.plans.branch import Branch, Decision, hosts_answer
 from paceline.plans.job_plan import standing
 from paceline.plans.planning import Copy
 from paceline.plans.pool_plan import ahead_ms
@@ -41,7 +41,7 @@ def plan_drain(copy: Copy, fact: HostsDrainRequested, until_s: float) -> DrainPl
     projector.fold_whole()
     with projector.views.read() as connection:
         unplaced = _unplaced(connection, Counter(job_id for job_id, _ in _waiting(lifecycle, decisions)))
-    answer = _answer(decisions, offset)
+    answer = hosts_answer(decisions, offset)
     return {
         "code": answer.code if answer else Code.NOT_YET_EVALUATED,
         "message": answer.message if answer else "",
@@ -50,11 +50,6 @@ def plan_drain(copy: Copy, fact: HostsDrainRequested, until_s: float) -> DrainPl
         "looked_ahead_s": branch.passed_ms / 1000,
         "cut_short": branch.is_cut_short,
     }
-
-
-def _answer(decisions: Iterable[Decision], offset: int) -> HostsAnswered | None:
-    answers = (each.event for each in decisions if isinstance(each.event, HostsAnswered))
-    return next((each for each in answers if each.hosts_offset == offset), None)
 
 
 def _is_over(lifecycle: Lifecycle, decisions: Sequence[Decision]) -> bool:

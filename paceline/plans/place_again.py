@@ -57,10 +57,10 @@ def place_again(log: Log, order: PlacementOrder) -> PlacementResult:
     if start is not None:
         fold.restore(start)
     try:
-        before = _stand_before(log, fold, order)
+        task, before = _stand_before(log, fold, order)
     except LogGap as gap:
         raise NotDerived(f"the round is before the oldest snapshot and the log: {gap}") from gap
-    ranked = candidates(machine.runs, machine.hosts, machine.sharing, (order.job_id, order.instance), before, BEST)
+    ranked = candidates(machine.runs, machine.hosts, machine.sharing, task, before, BEST)
     best = [
         PlacementCandidate(
             each.host_id,
@@ -80,8 +80,10 @@ def place_again(log: Log, order: PlacementOrder) -> PlacementResult:
     return PlacementResult("", ranked.strategy, ranked.hosts, ranked.feasible, best, ranked.over)
 
 
-def _stand_before(log: Log, fold: Fold, order: PlacementOrder) -> list[PlacedTask]:
-    """Brings the machine to where it made the decision; returns the tasks that this decision placed before."""
+def _stand_before(log: Log, fold: Fold, order: PlacementOrder) -> tuple[PlacedTask, list[PlacedTask]]:
+    """Brings the machine to where it made the decision; returns the task, and those that this decision placed before
+    it.
+    """
     recorded = Recorded(log, fold)
     for own in _rounds(log, fold):
         event = own.event
@@ -99,7 +101,9 @@ def _stand_before(log: Log, fold: Fold, order: PlacementOrder) -> list[PlacedTas
     raise NotDerived(f"there is no round {order.round} of placement in the log")
 
 
-def _pass_of(fold: Fold, event: RoundCommitted, own: Delivered, order: PlacementOrder) -> list[PlacedTask]:
+def _pass_of(
+    fold: Fold, event: RoundCommitted, own: Delivered, order: PlacementOrder
+) -> tuple[PlacedTask, list[PlacedTask]]:
     """Decides the passes of a round before the one of the decision."""
     decisions, done = own.decisions(), 0
     while True:
@@ -113,12 +117,13 @@ def _pass_of(fold: Fold, event: RoundCommitted, own: Delivered, order: Placement
     placed = decisions[order.index]
     if not isinstance(placed, TasksPlaced):
         raise NotDerived(f"round {event.round} is decided otherwise by this build")
-    columns = (*placed.items(), placed.host_array)
+    columns = (placed.job_array, placed.instance_array, placed.host_array, placed.alternative_array)
     before: list[PlacedTask] = []
-    for job, instance, _, host in zip(*(column.tolist() for column in columns), strict=True):
-        if (placed.job_ids[job], instance) == (order.job_id, order.instance):
-            return before
-        before.append(PlacedTask(placed.job_ids[job], instance, placed.host_ids[host]))
+    for job, instance, host, alternative in zip(*(column.tolist() for column in columns), strict=True):
+        task = PlacedTask(placed.job_ids[job], instance, placed.host_ids[host], alternative)
+        if (task.job_id, task.instance) == (order.job_id, order.instance):
+            return task, before
+        before.append(task)
     raise NotDerived(f"round {event.round} doesn't place the task")
 
 

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from sqlalchemy import Engine
 
 from events.log.memory import MemoryLog
+from events.process.clock import SimulatedClock
 from events.records.base import Event
 from paceline.client.plan_models import JobPlan
-from paceline.plans.branch import Branch, BranchClock
+from paceline.plans.branch import Branch
 from paceline.plans.job_plan import horizon_ms, is_settled, job_plan, standing
 from processors.lifecycle.machine import Lifecycle
 from processors.runtime.fold import Fold
@@ -23,7 +24,7 @@ class Copy(NamedTuple):
     log: MemoryLog
     folds: Mapping[str, Fold]
     views: Engine
-    clock: BranchClock
+    clock: SimulatedClock
 
 
 def plan_jobs(copy: Copy, jobs: Mapping[str, Sequence[Event]], until_s: float) -> list[JobPlan]:

@@ -24,17 +24,21 @@ from sqlalchemy import select as select_rows
 
 from events.codec import decode
 from events.log.port import Log
-from events.records.hosts import HostsDrainRequested
-from events.records.pools import PoolDefined
+from events.process.clock import SimulatedClock
+from events.records.hosts import HostPoolAssigned, HostPoolDefined, HostPoolMoveRequested, HostsDrainRequested
+from events.records.pools import PoolDefined, RebalanceRequested
 from events.topics import ALL
 from paceline.history.open_log import open_log
 from paceline.moments.log_cut import CutLog, closed
 from paceline.moments.order import PlanOrder, PlanResult, PlanStart
-from paceline.plans.branch import BranchClock, branch_log
+from paceline.plans.branch import branch_log
 from paceline.plans.drain_plan import plan_drain
 from paceline.plans.follower import Follower, starts_of
+from paceline.plans.host_pool_plan import plan_change
+from paceline.plans.move_plan import plan_move
 from paceline.plans.planning import Copy, plan_jobs
 from paceline.plans.pool_plan import plan_pools
+from paceline.plans.rebalance_plan import plan_rebalance
 from paceline.services.settings import Settings
 from projections.queries.pool_plans import Outlook, cell_plan
 from projections.views import tables
@@ -77,6 +81,12 @@ class Plans:
                 return _forked(lambda: plan_jobs(copied(), jobs, until_s - SPARE_S), until_s)
             if order.drain:
                 drain = decode(order.drain)
+                if isinstance(drain, HostPoolDefined | HostPoolAssigned):
+                    return _forked(lambda: plan_change(copied(), drain, until_s - SPARE_S), until_s)
+                if isinstance(drain, HostPoolMoveRequested):
+                    return _forked(lambda: plan_move(copied(), drain, until_s - SPARE_S), until_s)
+                if isinstance(drain, RebalanceRequested):
+                    return _forked(lambda: plan_rebalance(copied(), drain, until_s - SPARE_S), until_s)
                 assert isinstance(drain, HostsDrainRequested)
                 return _forked(lambda: plan_drain(copied(), drain, until_s - SPARE_S), until_s)
             half_s = time.monotonic() + (until_s - time.monotonic()) / 2 - SPARE_S
@@ -97,7 +107,7 @@ class Plans:
         self._follower.follow(cut)
         starts = starts_of(self._follower.folds.values(), ends)
         starts = {topic: min(start, folded.get(topic, 0)) for topic, start in starts.items()}
-        clock = BranchClock(time.time_ns() // 1_000_000)
+        clock = SimulatedClock(time.time_ns() // 1_000_000)
         log = branch_log(cut, starts, ends, clock)
 
         def copy() -> Copy:

@@ -11,7 +11,8 @@ from typing import Any
 from prometheus_client import Gauge
 
 from events.process.health import Health
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.listen_address import address_of, bound
 from hostagent.server import Server

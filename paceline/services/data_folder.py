@@ -84,10 +84,11 @@ def check_cell(data: Path, cell: int) -> None:
 
 def agent_folder(data: Path, chosen_folder: Path | None) -> Path:
     """The folder of the agent of this machine: the one that was named, or one beside the data folder. Tasks work below
-    it, so it isn't below the token. Raises `CannotStart`.
+    it, so it isn't below the token. It is absolute: what makes containers works in a folder of its own. Raises
+    `CannotStart`.
     """
-    folder = chosen_folder or data.with_name(f"{data.name}-agent")
-    above = next((each for each in folder.absolute().parents if _has_token(each)), None)
+    folder = (chosen_folder or data.with_name(f"{data.name}-agent")).absolute()
+    above = next((each for each in folder.parents if _has_token(each)), None)
     if above is not None:
         raise CannotStart(
             f"{folder} is inside of {above}, where the token of the cell is: tasks would work below it. "

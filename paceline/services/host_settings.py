@@ -10,11 +10,12 @@ from pydantic import ValidationError
 from events.spec.parts import HostResources
 from events.spec.problems import problems
 from events.taints import taints_fault
-from hostagent.agent import AgentSettings
+from hostagent.agent_settings import AgentSettings
 from hostagent.container_level import ContainerSettings
 from hostagent.host_checks import HealthCommand, names_fault
 from hostagent.retention import Retention
 from paceline.services.data_folder import CannotStart, given_umask
+from paceline.services.hardware_source import hardware_source
 from paceline.services.settings import AgentPart, HealthPart
 
 
@@ -42,12 +43,13 @@ def host_settings(
         umask=given_umask(),
         retention=Retention(part.output_runs, part.output_mib << 20, part.output_age, part.failed_output_age),
         containers=ContainerSettings(
-            devices=tuple(part.devices),
+            devices=tuple(part.device_files),
             user_namespace=_mapped(part.user_namespace),
             images_max=part.images_max << 20,
             images_unused_s=part.images_unused / 1000,
         ),
         health=_health(part.health),
+        hardware=hardware_source(part.devices, part.cores),
         ports_moved=not part.model_fields_set & {"port_first", "port_last"},
     )
 

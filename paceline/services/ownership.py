@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from events.log.port import LogUnavailable
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.gateway.component import Gateway
 from paceline.output import note
 from processors.runtime.in_process import Component

@@ -91,16 +91,16 @@ class HealthPart(SettingsTable):
 
 class AgentPart(SettingsTable):
     """`[agent]`, what an agent needs to know. None: the name of this machine, or of its certificate; `join`: a token by
-    which it gets that. `resources`: what the host offers instead
-    of what is detected or beside it, written as in jobs. `taints`: only tasks that tolerate them run there. `run_as`:
-    the user as whom tasks run, empty: the agent's. `isolation`: the least that keeps runs apart; auto: cgroup where
-    tasks run as another user and the host can. Of
-    containers: `devices` that they may have; `user_namespace`, FIRST:NUMBER, the uids and gids of the host that their
-    users are mapped to, empty: they are not; images that no run has used for `images_unused` are removed, and more
-    where all take more than `images_max`.
+    which it gets that. `resources`: what the host offers instead of what is detected or beside it, written as in jobs.
+    `taints`: only tasks that tolerate them run there. `run_as`: the user as whom tasks run, empty: the agent's.
+    `isolation`: the least that keeps runs apart; auto: cgroup where tasks run as another user and the host can. Of
+    containers: `device_files` that they may have; `user_namespace`, FIRST:NUMBER, the uids and gids of the host that
+    their users are mapped to, empty: they are not; images that no run has used for `images_unused` are removed, and
+    more where all take more than `images_max`. `devices`: a file of the devices and cores of the host, or `nvidia`: its
+    GPUs are asked for; empty: they are counted. `cores`: tasks may have whole cores of the host for themselves.
     `output_runs`: the runs that have ended which are kept for their output, in all within `output_mib`, and for
-    `output_age`, or `failed_output_age` where they failed: seconds, or times with a unit. `health`: commands that
-    check the host.
+    `output_age`, or `failed_output_age` where they failed: seconds, or times with a unit. `health`: commands that check
+    the host.
     """
 
     host_id: str | None = None
@@ -115,10 +115,12 @@ class AgentPart(SettingsTable):
     output_mib: int = Field(default=1024, ge=1)
     output_age: Seconds = 7 * 86_400.0
     failed_output_age: Seconds = 30 * 86_400.0
-    devices: list[Annotated[str, Field(pattern=rf"^{DEVICE.pattern}$")]] = []
+    device_files: list[Annotated[str, Field(pattern=rf"^{DEVICE.pattern}$")]] = []
     user_namespace: str = Field(default="", pattern=r"^([0-9]{1,9}:[0-9]{1,9})?$")
     images_max: Mebibytes = 20 * 1024
     images_unused: Milliseconds = 7 * 86_400_000
+    devices: str = ""
+    cores: bool = False
     port_first: int = Field(default=31000, ge=1, le=65535)
     port_last: int = Field(default=31999, ge=1, le=65535)
     health: dict[Annotated[str, Field(pattern=rf"^{CONDITION.pattern}$")], HealthPart] = {}

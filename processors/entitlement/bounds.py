@@ -14,10 +14,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from events.codes import Code
-from events.pool_paths import levels_of
 from events.resources import Amounts, Kinds, Vector, add, subtract
-from events.work_classes import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO, REVOCABLES
-from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow
+from events.work_classes import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO, POOLED, REVOCABLES
+from processors.entitlement.host_pools import Mask, WithinReach
+from processors.entitlement.rows import UNLIMITED, PoolRow
 
 BOUNDLESS = 1 << 62
 """More room than anybody needs; within 64 bits also after amounts were added."""
@@ -93,67 +93,13 @@ class Usage(Protocol):
     def beyond(self, ask: Ask) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""
 
+    def within_reach(self, pool: str, kind: int) -> WithinReach | None:
+        """The host pools that work of a class reaches in a pool; None: it may use all hosts."""
 
-class NoUsage:
-    """Implements `Usage`: pools in which nothing is admitted, as if all work had left. Licences are no limits there."""
-
-    has_hosts = True
-
-    def __init__(self, pools: Mapping[str, PoolRow], kinds: int) -> None:
-        self._pools = pools
-        self._nothing: Vector = (0,) * kinds
-
-    def row(self, level: str) -> PoolRow:
-        """The definition of a pool."""
-        return self._pools[level]
-
-    def levels(self, pool: str) -> tuple[str, ...]:
-        """The pool and those above it, up to the root."""
-        return tuple(levels_of(pool))
-
-    def limit(self, level: str) -> Vector:
-        """The limit of a pool."""
-        return self._pools[level].limit
-
-    def entitlement(self, level: str) -> Vector:
-        """No amount."""
-        return self._nothing
-
-    def allocation(self, level: str) -> Vector:
-        """No amount."""
-        return self._nothing
-
-    def kept(self, level: str, pool: str) -> Vector | None:
-        """Nothing is kept."""
-        return None
-
-    def parked(self, level: str) -> Vector:
-        """No amount."""
-        return self._nothing
-
-    def firm(self, level: str) -> Vector:
-        """No amount."""
-        return self._nothing
-
-    def controllers(self, level: str) -> Vector:
-        """No amount."""
-        return self._nothing
-
-    def entitled(self, pool: str, priority: int) -> Vector:
-        """No amount."""
-        return self._nothing
-
-    def slack(self, pool: str) -> tuple[Vector, Vector]:
-        """No amount."""
-        return self._nothing, self._nothing
-
-    def on_slack(self, pool: str, priority: int) -> Vector:
-        """No amount."""
-        return self._nothing
-
-    def beyond(self, ask: Ask) -> Refusal:
-        """No further reason."""
-        return Refusal(Code.ENTITLEMENT_REACHED, ask.pool)
+    def by_kind(self, ask: Ask) -> list[tuple[Mask, Vector, Vector]]:
+        """The amounts to which kinds of jobs of a pool are entitled together, that of a unit among them, by the host
+        pools that these reach, and what is entitled of them at its priority and above.
+        """
 
 
 class Role(Enum):
@@ -163,6 +109,8 @@ class Role(Enum):
     """For what a unit may be entitled to, whether it waits or is borrowed."""
     LIMIT = auto()
     """For units that wait, once they have a right."""
+    LOAN = auto()
+    """For what is lent alone."""
     GATE = auto()
     """For whole pools, before any unit of these is looked at (`closed_at`)."""
 
@@ -171,6 +119,8 @@ class Bound(ABC):
     """One bound of admission."""
 
     code: Code
+    others: tuple[Code, ...] = ()
+    """Further codes that are told of it."""
     levels: slice = ALL
     role = Role.LIMIT
     of_entitled = False
@@ -225,7 +175,7 @@ class Bound(ABC):
         """The numbers of a refusal: the amount that is allowed, and what counts against it."""
         return self.allows(usage, level), self.held(usage, level, ask)
 
-    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+    def told_limit(self, usage: Usage, level: str, ask: Ask, kinds: Kinds) -> Amounts:
         """The amount that is told as the limit of a pool, by resource."""
         return limit_amounts(usage.row(level), level, kinds)
 
@@ -293,7 +243,7 @@ class Reservation(Bound):
         """Return the amount that it holds of that."""
         return usage.firm(level)
 
-    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+    def told_limit(self, usage: Usage, level: str, ask: Ask, kinds: Kinds) -> Amounts:
         """Return the amount that it allows, by resource."""
         return kinds.amounts(self.allows(usage, level))
 
@@ -334,6 +284,61 @@ class Limit(Bound):
         return allocation if others is None else add(allocation, others)
 
 
+class HostPools(Bound):
+    """Loans of a pool stay within what the host pools that it reaches have idle. Entitlements are within what these
+    hold by themselves (`shares/reach.py`), so that claims may preempt there what is lent.
+    """
+
+    code = Code.HOST_POOLS_FULL
+    others = (Code.HOST_POOLS_TOO_SMALL,)
+    levels = OWN
+    role = Role.LOAN
+
+    def binds(self, kind: int) -> bool:
+        """Return whether it holds for a class of work."""
+        return kind & POOLED > 0 and kind in LENT_TO
+
+    def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
+        """Return the amount that may be lent to a pool."""
+        within = usage.within_reach(level, ask.kind) if ask.lent else None
+        return None if within is None else within.idle
+
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return no amount: each kind of jobs has its own (`told`)."""
+        return ()
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return what is admitted of the kind of a unit."""
+        within = usage.within_reach(level, ask.kind)
+        return _admitted(usage, level) if within is None else within.admitted
+
+    def told(self, usage: Usage, level: str, ask: Ask) -> tuple[Vector, Vector]:
+        """Return the amount that the host pools hold, and what is admitted of it in the pool."""
+        within = usage.within_reach(level, ask.kind)
+        return () if within is None else within.capacity, self.held(usage, level, ask)
+
+    def told_limit(self, usage: Usage, level: str, ask: Ask, kinds: Kinds) -> Amounts:
+        """Return the amount that the host pools hold, by resource."""
+        amounts = kinds.amounts(self.told(usage, level, ask)[0])
+        return {name: amount for name, amount in amounts.items() if amount < BOUNDLESS}
+
+
+class KindsReach(HostPools):
+    """A pool is entitled for kinds of its jobs to no more than its part of the host pools that these reach."""
+
+    role = Role.RIGHT
+    of_entitled = True
+
+    def binds(self, kind: int) -> bool:
+        """Return whether it holds for a class of work."""
+        return kind & POOLED > 0
+
+    def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
+        """Return the amount to which units of the kind may be entitled."""
+        amounts = [subtract(most, entitled) for _, most, entitled in usage.by_kind(ask)]
+        return tuple(map(min, *amounts)) if len(amounts) > 1 else next(iter(amounts), None)
+
+
 class Controllers(Bound):
     """Controllers hold at most a part of the entitlement of their pool. The first one may go on whatever it needs: else
     a pool that wants little never ran one.
@@ -361,7 +366,7 @@ class Controllers(Bound):
         """Return the amount that it holds of that."""
         return usage.controllers(level)
 
-    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+    def told_limit(self, usage: Usage, level: str, ask: Ask, kinds: Kinds) -> Amounts:
         """Return the amount that it allows, by resource."""
         return kinds.amounts(self.allows(usage, level))
 
@@ -380,7 +385,7 @@ class Entitlement(Bound):
     """A pool has entitled what it may use now, by priority; daemons stand beside that."""
 
     code = Code.ENTITLEMENT_REACHED
-    codes = (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN, Code.SHARE_OF_NOTHING)
+    codes = (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN, Code.SHARE_OF_NOTHING, Code.HOST_POOLS_FULL)
     """All codes with which it refuses (`Usage.beyond`)."""
     levels = OWN
     role = Role.RIGHT
@@ -388,7 +393,7 @@ class Entitlement(Bound):
 
     def binds(self, kind: int) -> bool:
         """Return whether it holds for a class of work."""
-        return kind not in (DAEMONS, REVOCABLES)
+        return not kind & (DAEMONS | REVOCABLES)
 
     def allows(self, usage: Usage, level: str) -> Vector:
         """Return the amount that a pool may hold."""
@@ -423,7 +428,7 @@ class Slack(Bound):
 
     def binds(self, kind: int) -> bool:
         """Return whether it holds for a class of work."""
-        return kind == REVOCABLES
+        return kind & REVOCABLES > 0
 
     def allows(self, usage: Usage, level: str) -> Vector:
         """Return the amount that a pool may hold."""
@@ -439,7 +444,7 @@ class Slack(Bound):
         """
         return _needed(add(add(self.held(usage, ask.pool, ask), aside), usage.slack(ask.pool)[1]), ask.need)
 
-    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+    def told_limit(self, usage: Usage, level: str, ask: Ask, kinds: Kinds) -> Amounts:
         """Return the amount that it allows, by resource."""
         return kinds.amounts(self.allows(usage, level))
 
@@ -469,7 +474,9 @@ class Bounds:
         """Those that may refuse a unit even if nothing else is admitted."""
         self.kept_up = _by_class([bound for bound in amounts if bound.is_kept_up])
         self.of_entitled = tuple([bound for bound in amounts if bound.of_entitled])
-        self.by_code: Mapping[str, Bound] = {each.code: each for bound in bounds for each in (bound, bound.whole)}
+        self.by_code: Mapping[str, Bound] = {
+            code: each for bound in bounds for each in (bound, bound.whole) for code in (each.code, *each.others)
+        }
 
 
 def _by_class(bounds: Iterable[Bound], holds: Callable[[Bound, int], bool] = lambda bound, kind: True) -> Lists:
@@ -479,8 +486,9 @@ def _by_class(bounds: Iterable[Bound], holds: Callable[[Bound, int], bool] = lam
 
 CLOSED, HOSTS, RESERVATION, CONTROLLERS_SHARE = Closed(), Hosts(), Reservation(), Controllers()
 LIMIT, LIMIT_ABOVE, LIMITS = Limit(OWN), Limit(ABOVE), Limit(ALL)
-ENTITLEMENT, SLACK = Entitlement(), Slack()
-BOUNDS = Bounds((CLOSED, HOSTS, RESERVATION, LIMIT, CONTROLLERS_SHARE, ENTITLEMENT, SLACK, LIMIT_ABOVE))
+ENTITLEMENT, SLACK, KINDS_REACH, HOST_POOLS = Entitlement(), Slack(), KindsReach(), HostPools()
+OWN_BOUNDS = CLOSED, HOSTS, RESERVATION, LIMIT, CONTROLLERS_SHARE, ENTITLEMENT, SLACK
+BOUNDS = Bounds((*OWN_BOUNDS, KINDS_REACH, LIMIT_ABOVE, HOST_POOLS))
 """In the order in which they are told: an own bound comes before those of others, and what a user or an owner can
 change before what changes by itself.
 """
@@ -541,23 +549,6 @@ def with_numbers(usage: Usage, refusal: Refusal, ask: Ask) -> Refusal:
     """A refusal with its numbers, as they are now."""
     allowed, used = bound_of(refusal.code).told(usage, refusal.at, ask)
     return refusal._replace(need=ask.need, bound=allowed, usage=used)
-
-
-def refused_for_good(
-    pools: Mapping[str, PoolRow], cell: CellRow, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]
-) -> Refusal | None:
-    """Why a unit of a class that needs so much can't be admitted before hosts or pools change, whoever leaves; `tasks`:
-    what its tasks need. None: it can.
-    """
-    if pool not in pools:
-        return Refusal(Code.NO_SUCH_POOL, pool)
-    usage = NoUsage(pools, len(need))
-    if refusal := check(usage, Ask(pool, kind, 0, need), BOUNDS.fixed[kind]):
-        return refusal
-    need, *tasks = map(cell.owned, (need, *tasks)) if kind == REVOCABLES else (need, *tasks)
-    if cell.hosts and (exceeds(need, cell.capacity) or any(map(cell.lacks, tasks))):
-        return Refusal(Code.NEVER_FITS, "/")
-    return None
 
 
 def closed_at(pools: Mapping[str, PoolRow], levels: Iterable[str]) -> str:

@@ -35,12 +35,13 @@ _SINCE = 6
 """Where a row of an order had the time of it, and has when its runs are late."""
 
 
-_defaults = with_defaults({"pools": PoolRow, "asks": AskRow})
+_defaults = with_defaults({"pools": PoolRow, "cell": CellRow, "asks": AskRow})
 
 
 def from_0_3(rows: Rows) -> Iterator[RowChange]:
     """Rows of the format 10 of those of 9: a task has one rank, a part has what it was told as code and pool, a pool
-    what its revocable work may hold, and an order when its runs are late. The cell comes before orders.
+    what its revocable work may hold, the cell its host pools, and an order when its runs are late. The cell comes
+    before orders.
     """
     hold_for_ms = DEFAULTS.hold_for_ms
     for row in _defaults(rows):

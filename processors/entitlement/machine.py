@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from events.codes import Code
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import (
@@ -11,6 +12,7 @@ from events.records.entitlement import (
     EntitlementsSet,
     GangsAdmitted,
     GangsHeld,
+    HostPoolsWanted,
     PoolAnswered,
     PreemptionRefused,
     PreemptionsOrdered,
@@ -34,7 +36,7 @@ from events.records.placement import (
     PreemptionAsked,
     TasksPlaced,
 )
-from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved, RebalanceRequested
 from events.records.rounds import TimerPassed
 from events.resources import Kinds
 from processors.base import MachineBase
@@ -55,9 +57,12 @@ from processors.entitlement.rows import (
     CellRow,
     ConfiguredRow,
     DefinedRow,
+    PoolEvent,
+    RebalanceRow,
     RefusalRow,
     RemovedRow,
     ask_row,
+    host_pool_row,
 )
 from processors.entitlement.state import State
 from processors.state.arena import locate_ranges
@@ -78,7 +83,7 @@ class Entitlement(MachineBase):
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
     logic: ClassVar[int] = 19
     state: ClassVar[int] = 11
-    conversions: ClassVar[Conversions] = {9: from_0_3, 10: with_defaults({})}
+    conversions: ClassVar[Conversions] = {9: from_0_3, 10: with_defaults({"cell": CellRow})}
 
     def __init__(self, cell: int = 0) -> None:
         super().__init__(CurrentInput())
@@ -105,6 +110,7 @@ class Entitlement(MachineBase):
         self._set_handlers(
             (PoolDefined, self._asked),
             (PoolRemoved, self._asked),
+            (RebalanceRequested, self._asked),
             (CellConfigured, self._asked),
             *((kind, self._asked) for kind in KINDS),
             (JobAccepted, self._accepted),
@@ -121,6 +127,7 @@ class Entitlement(MachineBase):
             (CapacityChanged, self._capacity),
             (PoolAnswered, self._pool_answered),
             (EntitlementsSet, self._set),
+            (HostPoolsWanted, self.reports.set_wanted),
             (GangsAdmitted, self._admitted),
             (AdmissionsRanked, self.task_records.ranked, self.requests.close),
             (GangsParked, self.task_records.parked),
@@ -147,6 +154,7 @@ class Entitlement(MachineBase):
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(task_records.orders, task_records.kept, task_records.backoffs, self.displacements.table),
             *(*self.rights.tables, self.requests.table, self.holds.table, self.lending.steady.table),
+            *(self.shared.rebalances.table, self.shared.rebalances.moves),
         )
 
     @property
@@ -156,7 +164,7 @@ class Entitlement(MachineBase):
 
     def _restored(self) -> None:
         self.shared.restored()
-        self.queues.restored(Kinds(self.cell.settings.resources))
+        self.queues.restored(Kinds(self.cell.settings.resources), bool(self.cell.host_pools))
         self.task_records.restored()
         self.displacements.restored()
         self.holds.restored()
@@ -260,7 +268,8 @@ class Entitlement(MachineBase):
         """Credits are looked at as often as the numbers of pools are reported."""
         if not is_due(self.reports.next_ms(), this.now):
             return []
-        return self.turns.credits(this.now, this.budget.left) or [self.reports.report(this.budget.left)]
+        reports = self.reports
+        return self.turns.credits(this.now, this.budget.left) or [*reports.wanted(), reports.report(this.budget.left)]
 
     def _pass_time(self, this: Pass) -> list[Event]:
         return [TimerPassed(machine=self.name, due_ms=this.now)] if is_due(self.next_wakeup(), this.now) else []
@@ -276,7 +285,7 @@ class Entitlement(MachineBase):
             self.shared.change_cell().note(event, self._input.cause, self.usage.numbers != numbers)
             self.lending.idle.note(now)
 
-    def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured | AccessEvent, now: int) -> None:
+    def _asked(self, event: PoolEvent | AccessEvent, now: int) -> None:
         self.commands.asks.put(self._input.offset, ask_row(event))
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
@@ -298,6 +307,7 @@ class Entitlement(MachineBase):
         """A job is over."""
         self.queues.drop(event.job_id)
         self.displacements.dropped(event.job_id)
+        self.shared.rebalances.drop(event.job_id)
         self.limits.drop(event.job_id)
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
@@ -308,6 +318,8 @@ class Entitlement(MachineBase):
 
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event)
+        if event.code == Code.REBALANCED:
+            self.shared.rebalances.ordered(event.order, event.for_job, len(event.job_array), now)
         until_ms = now + self.cell.settings.hold_for_ms
         self.task_records.ordered(event, until_ms)
         self.requests.close(event, now)
@@ -324,6 +336,14 @@ class Entitlement(MachineBase):
         changed = row.version != event.version
         row.capacity, row.hosts, row.version = kinds.vector(event.capacity), event.hosts, event.version
         row.largest = kinds.vector(event.largest) if event.largest else ()
+        host_pools = {each.name: host_pool_row(each) for each in event.host_pools}
+        if row.host_pools != host_pools:
+            row.host_pools = host_pools
+            if bool(host_pools) != self.usage.are_pooled:  # it counts by kinds of jobs from now on, or no more
+                self.queues.restored(kinds, bool(host_pools))
+                self._parts_restored()
+            self.shares.restored()
+        self.task_records.ask_again()
         self.queues.changes += 1
         self.queues.recheck("/", retell=False)
         if changed:
@@ -334,10 +354,16 @@ class Entitlement(MachineBase):
         fact = self.commands.answered(event)
         if fact is None:
             return
+        if isinstance(fact, RebalanceRow):
+            self.shared.rebalances.start(fact.job_id, fact.max_moves, fact.by_setting, now)
+            self.rights.mark_all()
+            return
         self.queues.changes += 1
         path = "/" if isinstance(fact, ConfiguredRow) else fact.path
         if isinstance(fact, DefinedRow):
             self.shares.define(path)
+            if self.cell.host_pools:
+                self.shares.restored()
         elif isinstance(fact, RemovedRow):
             self.shares.remove(path)
             self.turns.removed(path)
@@ -373,6 +399,7 @@ class Entitlement(MachineBase):
         self.lending.pass_time(now)
         self.task_records.passed(now)
         self.holds.expire(now)
+        self.shared.rebalances.expire(now)
         self.rights.expire(now)
         self.commands.access.expire(now)
 

@@ -4,7 +4,7 @@ The pools below a pool and the sums of their reservations are kept up, so that n
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ from sortedcontainers import SortedDict, SortedList
 from events.bounds import INT_MAX, LABELS_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.cell_settings import Settings, SettingsChange, change_fault, changed
 from events.codes import Code
+from events.host_pools import POOLS_MAX as HOST_POOLS_MAX
+from events.host_pools import missing_text, name_fault
 from events.pool_paths import parent_of
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
@@ -28,11 +30,20 @@ from events.resources import (
     names_fault,
     subtract,
 )
-from events.strategies import STRATEGIES
+from events.strategies import DEFAULT, STRATEGIES
 from events.words import over_reserved
 from processors.entitlement.access import Access
 from processors.entitlement.access_rows import AccessFact
-from processors.entitlement.rows import UNLIMITED, AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
+from processors.entitlement.rows import (
+    UNLIMITED,
+    AskRow,
+    ConfiguredRow,
+    DefinedRow,
+    PoolFact,
+    PoolRow,
+    RebalanceRow,
+    RemovedRow,
+)
 from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
 from processors.state.widening import widen
@@ -55,6 +66,7 @@ def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:
         fact.description,
         slack_percent=fact.slack_percent,
         strategy=fact.strategy,
+        host_pools=fact.host_pools,
     )
 
 
@@ -143,7 +155,7 @@ PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 DEFINED = (
     *("reservation", "limit", "share", "share_default", "open_jobs_max", "open_tasks_max", "static"),
     *("preemption_delay_ms", "controllers_percent", "slack_percent", "closed", "owners", "description"),
-    "strategy",
+    *("strategy", "host_pools"),
 )
 """The fields of a pool that its definition sets."""
 DESCRIPTION_MAX = 1000
@@ -159,9 +171,11 @@ def answer(
     repeated: bool,
     settings: Settings,
     capacity: Vector = (),
+    host_pools: Collection[str] = (),
 ) -> PoolAnswered:
     """The answer to one fact, as the tree is now; `repeated`: its command was done before; `settings`: those of the
-    cell before this fact; `capacity`: what the cell has, empty while it has no hosts.
+    cell before this fact; `capacity`: what the cell has, empty while it has no hosts; `host_pools`: those that there
+    are.
     """
     path = "/" if isinstance(fact, ConfiguredRow) else fact.path
     if verdict := _of_command(fact, repeated):
@@ -169,12 +183,27 @@ def answer(
     elif isinstance(fact, DefinedRow):
         code, message = _defined(fact, tree, open_jobs)
         if code == Code.DONE and fact.cell == tree.cell:
-            message = _warning(path, fact, tree, capacity)
+            unknown = missing_text(fact.host_pools, host_pools)
+            message = ". ".join(filter(None, (_warning(path, fact, tree, capacity), unknown)))
     elif isinstance(fact, RemovedRow):
         code, message = _removed(path, tree, open_jobs)
     else:
         code, message = _configured(fact, settings)
-    return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
+    return PoolAnswered(
+        path=path,
+        pools_offset=offset,
+        command_id=fact.command_id,
+        code=code,
+        message=message,
+        host_pools=_host_pools(fact, tree) if code == Code.DONE else None,
+    )
+
+
+def _host_pools(fact: PoolFact, tree: Tree) -> tuple[str, ...] | None:
+    """The host pools of a pool of this cell by a fact that is followed; None: it is about something else."""
+    if isinstance(fact, DefinedRow):
+        return fact.host_pools if fact.cell == tree.cell else None
+    return () if isinstance(fact, RemovedRow) and fact.path in tree.pools else None
 
 
 def access_answer(offset: int, fact: AccessFact, tree: Tree, access: Access, repeated: bool, now: int) -> PoolAnswered:
@@ -184,7 +213,7 @@ def access_answer(offset: int, fact: AccessFact, tree: Tree, access: Access, rep
     return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
 
 
-def _of_command(fact: PoolFact | AccessFact, repeated: bool) -> Verdict | None:
+def _of_command(fact: PoolFact | AccessFact | RebalanceRow, repeated: bool) -> Verdict | None:
     """The answer by the id of its command alone; None: there is none."""
     if len(fact.command_id) > WORD_MAX:
         characters = len(fact.command_id)
@@ -250,8 +279,12 @@ def _bounds_fault(fact: DefinedRow) -> str:
         return f"controllers_percent is {fact.controllers_percent}, it must be 0 to 100"
     if not 0 <= fact.slack_percent <= 100:
         return f"slack_percent is {fact.slack_percent}, it must be 0 to 100"
-    if fact.strategy and fact.strategy not in STRATEGIES:
+    if fact.strategy and fact.strategy not in (DEFAULT, *STRATEGIES):
         return f"strategy is {fact.strategy[:40]!r}, it must be one of {', '.join(STRATEGIES)}"
+    if len({*fact.host_pools}) < len(fact.host_pools) or len(fact.host_pools) > HOST_POOLS_MAX:
+        return f"host_pools: at most {HOST_POOLS_MAX} host pools are allowed, each once"
+    if fault := next(filter(None, map(name_fault, fact.host_pools)), ""):
+        return f"host_pools: {fault}"
     if fact.reservation.get(REVOCABLE):
         return f"nothing of {REVOCABLE} can be reserved: it is what others have reserved and don't use"
     if len(fact.owners) > LABELS_MAX:
@@ -380,8 +413,12 @@ class Pools:
                 answered = access_answer(offset, fact, tree, access, repeated, now)
                 if answered.code == Code.DONE:
                     access.take(offset, fact)
+            elif isinstance(fact, RebalanceRow):
+                answered = self._rebalance(offset, fact, repeated, now)
             else:
-                answered = answer(offset, fact, tree, self._queues.open_jobs, repeated, cell.settings, capacity)
+                answered = answer(
+                    offset, fact, tree, self._queues.open_jobs, repeated, cell.settings, capacity, cell.host_pools
+                )
                 if answered.code == Code.DONE:
                     was = tree.take(fact)
                     before += [was] if was else []
@@ -396,8 +433,29 @@ class Pools:
             tree.put(entry)
         return out
 
-    def answered(self, event: PoolAnswered) -> PoolFact | None:
-        """A fact was answered; one that is done is followed. Returns it if it changed own pools or settings."""
+    def _rebalance(self, offset: int, fact: RebalanceRow, repeated: bool, now: int) -> PoolAnswered:
+        """The answer to who wants room made for a job."""
+        job, per_hour = self._queues.jobs.get(fact.job_id), self._state.cell.settings.rebalance_moves_per_hour
+        code, message = _of_command(fact, repeated) or (Code.DONE, "")
+        if code == Code.DONE and job is None:
+            code, message = Code.NOT_FOUND, f"there is no job {fact.job_id[:WORD_MAX]!r} that isn't over"
+        elif code == Code.DONE and fact.by_setting and not self._state.rebalances.left(per_hour, now):
+            code = Code.MOVES_REACHED
+            message = f"no more tasks are moved without being asked for: rebalance_moves_per_hour is {per_hour}"
+        elif code == Code.DONE and job is not None and not any(part.claims for part in job.parts.values()):
+            message = f"no task of job {fact.job_id} is entitled and waits for a place"
+        return PoolAnswered(
+            path=job.pool if job is not None else "/",
+            pools_offset=offset,
+            command_id=fact.command_id,
+            code=code,
+            message=message,
+        )
+
+    def answered(self, event: PoolAnswered) -> PoolFact | RebalanceRow | None:
+        """A fact was answered; one that is done is followed. Returns it if it changed own pools or settings, or room is
+        to be made.
+        """
         fact = self.asks[event.pools_offset].fact
         self.asks.remove(event.pools_offset)
         if event.code != Code.DONE:
@@ -408,6 +466,8 @@ class Pools:
         if isinstance(fact, AccessFact):
             self.access.take(event.pools_offset, fact)
             return None
+        if isinstance(fact, RebalanceRow):
+            return fact
         self._tree.take(fact)
         if isinstance(fact, RemovedRow):
             self.access.pool_removed(fact.path)

@@ -1,5 +1,7 @@
 """Applies records about tasks to their columns, and to the rows that go with them."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from events.bounds import INT_MAX
@@ -12,15 +14,17 @@ from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsParked, GangsReturned, HostsReserved, TasksPlaced
 from events.resources import Vector, add
 from events.task_shapes import queued_shapes
+from processors.entitlement.queues.demands import asked
 from processors.entitlement.queues.parts import PartKey, by
 from processors.entitlement.queues.queues import OF_ADMISSION
 from processors.entitlement.rows import BackoffRow, KeptRow, OrderRow
 from processors.entitlement.state import State
-from processors.state.arena import locate, locate_ranges
+from processors.state.alternatives import NONE, alternatives_of, groups_to_change, waiting_again, with_alternative
+from processors.state.arena import REMOVED, locate, locate_ranges
 from processors.state.deadlines import Deadlines
 from processors.state.leaving import Leaving
 from processors.state.seconds import second
-from processors.state.shapes import shapes_of
+from processors.state.shapes import Shape, shapes_of
 from processors.state.table import Table, struct_table
 
 Ranges = GangsQueued | GangsAdmitted | AdmissionsRanked | GangsReturned | GangsParked
@@ -139,6 +143,9 @@ class TaskRecords:
         arena = self._queues.arena
         current = arena["held"][tasks] == run
         slots: I64 = tasks[current]
+        if event.alternative:
+            _, exists = locate(event, self._queues.jobs)
+            self._take(slots, event.alternative_array[exists][current])
         rank = with_place(arena["rank"][slots])
         self._queues.update(slots, placed=run[current], placed_s=second(now), due_s=0, rank=rank)
         if len(self.backoffs):
@@ -175,6 +182,8 @@ class TaskRecords:
         holds, waits = arena["held"][slots] == run, np.abs(arena["queued"][slots]) == run
         over, again = slots[holds & ~keeps], holds & keeps
         self._queues.update(over, **dict.fromkeys(OF_ADMISSION, 0))
+        if self._queues.shapes.of_devices:
+            self._wait_again(over)
         self._queues.update(slots[waits], queued=0)
         slots, run = slots[again], run[again]
         if not len(slots):
@@ -250,13 +259,55 @@ class TaskRecords:
 
     def _reshape(self, event: GangsQueued, slots: I64, index: I64) -> None:
         """Tasks that are queued ask something else from this run on."""
-        shapes = shapes_of(event, self._queues.kinds.vector)
+        shapes = shapes_of(event, self._queues.kinds.vector, any_of=True)
         shape = queued_shapes(event)[index]
         new = (shape >= 0) & (self._queues.arena["ended"][slots] < event.run_array[index])
         slots, shape = slots[new], shape[new]
         owner = self._queues.arena["owner"][slots].astype(np.int64) - 1
         for base, at in by(np.arange(len(slots)), owner) if shapes else ():
-            self._queues.reshape(self._queues.at[base], slots[at], shape[at], shapes)
+            job_id = self._queues.at[base]
+            self._queues.reshape(
+                job_id,
+                slots[at],
+                shape[at],
+                [each if each.rules is None else self._asked(job_id, each) for each in shapes],
+            )
+
+    def _asked(self, job_id: str, shape: Shape) -> Shape:
+        """The shape by which tasks of a job wait."""
+        queues = self._queues
+        return asked(shape, queues.jobs[job_id].gang_min, queues.kinds.vector, queues.bounds)
+
+    def _take(self, slots: I64, numbers: I32) -> None:
+        """Tasks hold what the alternative asks that they took, whatever they waited for."""
+        vector = self._queues.kinds.vector
+        self._ask_as(slots, numbers, lambda _, shape, number: with_alternative(shape, number, vector))
+
+    def _wait_again(self, slots: I64) -> None:
+        """Tasks whose runs are over may take any alternative again."""
+        vector = self._queues.kinds.vector
+        numbers = np.full(len(slots), NONE)
+        self._ask_as(slots, numbers, lambda job_id, shape, _: self._asked(job_id, waiting_again(shape, vector)))
+
+    def _ask_as(self, slots: I64, numbers: I64 | I32, change: Callable[[str, Shape, int], Shape]) -> None:
+        """Gives those tasks other shapes that have taken another alternative than these numbers."""
+        queues = self._queues
+        for job_id, shape, number, mine in groups_to_change(queues.arena, queues.shapes, queues.at, slots, numbers):
+            queues.reshape(job_id, mine, np.zeros(len(mine), dtype=np.int64), [change(job_id, shape, number)])
+
+    def ask_again(self) -> None:
+        """Hosts are others: tasks that may take any alternative ask the most of those that hosts could hold now."""
+        queues, arena = self._queues, self._queues.arena
+        for number in sorted(queues.shapes.of_devices):
+            if number not in queues.shapes.of_devices or not alternatives_of(queues.shapes[number]):
+                continue
+            shape, owner = queues.shapes[number], arena["owner"]
+            slots = np.flatnonzero((arena["shape"] == number) & (owner > 0) & (arena["ended"] != REMOVED))
+            for base, mine in by(slots, owner[slots].astype(np.int64) - 1):
+                job_id = queues.at[base]
+                again = self._asked(job_id, shape)
+                if again != shape:
+                    queues.reshape(job_id, mine, np.zeros(len(mine), dtype=np.int64), [again])
 
     def _back_off(self, pool: str, key: int, now: int) -> None:
         settings, old = self._state.cell.settings, self.backoffs.get((pool, key))

@@ -4,13 +4,14 @@ import msgspec
 from msgspec.structs import replace
 
 from events.cell_settings import DEFAULTS, Settings, SettingsChange, change_of, changed
+from events.host_pools import kind_number
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobChanged, RunsEnded
-from events.records.parts import Cause
+from events.records.parts import Cause, HostPoolCapacity
 from events.records.placement import CapacityChanged, GangsReturned
-from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.resources import REVOCABLE, STANDARD, STANDARD_KINDS, Kinds, Vector
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved, RebalanceRequested
+from events.resources import REVOCABLE, STANDARD, STANDARD_KINDS, Kinds, Vector, in_order
 from events.work_classes import precedence_of
 from processors.entitlement.access_rows import AccessEvent, AccessFact, access_fact
 from processors.state.causes import CauseRow, all_recorded, newest
@@ -67,6 +68,8 @@ class PoolRow(msgspec.Struct, array_like=True):
     """The part of its reservation, CPU aside, that revocable work may be entitled to."""
     strategy: str = ""
     """The strategy of jobs that name none; empty: that of the pool above."""
+    host_pools: tuple[str, ...] = ()
+    """The host pools that its jobs may use, the first choice first; empty: those of the pool above."""
 
     @property
     def is_saving(self) -> bool:
@@ -172,6 +175,11 @@ class JobRow(msgspec.Struct, array_like=True):
         """Its priority; that of daemons is above all others."""
         return precedence_of(self.priority, self.daemon)
 
+    @property
+    def kind(self) -> int:
+        """Its kind for host pools."""
+        return kind_number(self.service, self.preemptible)
+
 
 class BackoffRow(msgspec.Struct, frozen=True, array_like=True):
     """Units of a shape and size of which borrowed ones were returned to a pool: none is lent to before `until_ms`; then
@@ -230,6 +238,21 @@ class SteadyRow(msgspec.Struct, frozen=True, array_like=True):
         return SteadyRow(self.number, [kinds.widened(each) for each in self.most], kinds.widened(self.last))
 
 
+class HostPoolRow(msgspec.Struct, frozen=True, array_like=True):
+    """A host pool: the kinds of jobs that use it by themselves, and the amounts that its hosts have for others than
+    daemons, by name of the resource.
+    """
+
+    kinds: tuple[str, ...]
+    capacity: dict[str, int]
+
+
+def host_pool_row(report: HostPoolCapacity) -> HostPoolRow:
+    """The row of a host pool; daemons stand beside what pools share."""
+    amounts = {name: amount - report.daemons.get(name, 0) for name, amount in in_order(report.capacity).items()}
+    return HostPoolRow(report.kinds, {name: max(0, amount) for name, amount in amounts.items()})
+
+
 class CellRow(msgspec.Struct, array_like=True):
     """The cell: what it has, its hosts together and its licences, and its settings."""
 
@@ -257,6 +280,10 @@ class CellRow(msgspec.Struct, array_like=True):
     """The last one that gave room."""
     changed_by: list[CauseRow] = []
     """The changes of pools and capacity since EntitlementsSet was said last."""
+    host_pools: dict[str, HostPoolRow] = {}
+    """The host pools of the cell, by name; none: pools may use all hosts."""
+    waits: dict[str, dict[str, int]] = {}
+    """By host pool the amounts of which HostPoolsWanted said last that they wait."""
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -316,6 +343,7 @@ class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):
     description: str = ""
     slack_percent: int = 20
     strategy: str = ""
+    host_pools: tuple[str, ...] = ()
 
 
 class RemovedRow(msgspec.Struct, frozen=True, array_like=True, tag="removed"):
@@ -332,22 +360,36 @@ class ConfiguredRow(msgspec.Struct, frozen=True, array_like=True, tag="configure
     change: SettingsChange
 
 
+class RebalanceRow(msgspec.Struct, frozen=True, array_like=True, tag="rebalance"):
+    """A RebalanceRequested."""
+
+    command_id: str
+    job_id: str
+    max_moves: int = 0
+    by_setting: bool = False
+
+
 PoolFact = DefinedRow | RemovedRow | ConfiguredRow
+
+
+PoolEvent = PoolDefined | PoolRemoved | CellConfigured | RebalanceRequested
 
 
 class AskRow(msgspec.Struct, array_like=True):
     """A fact about pools, or about who may what in them, that waits for its answer."""
 
-    fact: PoolFact | AccessFact
+    fact: PoolFact | AccessFact | RebalanceRow
 
 
-def ask_row(event: PoolDefined | PoolRemoved | CellConfigured | AccessEvent) -> AskRow:
+def ask_row(event: PoolEvent | AccessEvent) -> AskRow:
     """The row of a fact."""
     match event:
         case PoolDefined():
             return AskRow(row_of(DefinedRow, event))
         case PoolRemoved():
             return AskRow(RemovedRow(event.command_id, event.path))
+        case RebalanceRequested():
+            return AskRow(RebalanceRow(event.command_id, event.job_id, event.max_moves, event.by_setting))
         case CellConfigured():
             return AskRow(ConfiguredRow(event.command_id, change_of(event)))
     return AskRow(access_fact(event))

@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 
 from events.pool_paths import parent_of
-from events.resources import STANDARD_KINDS, Vector, subtract
-from events.strategies import PACK, strategy_number
-from processors.entitlement.bounds import refused_for_good
+from events.resources import STANDARD, STANDARD_KINDS, Vector, scale, subtract
+from events.strategies import DEFAULT, default_strategy, strategy_number
+from processors.entitlement.bounds import exceeds
+from processors.entitlement.lasting_refusals import refused_for_good
 from processors.entitlement.queues.limit_holds import LimitHolds
 from processors.entitlement.queues.order import QueueOrder
 from processors.entitlement.queues.parts import EACH_CHANGE, Consumer
 from processors.entitlement.queues.queues import Queues
+from processors.entitlement.queues.rebalances import Rebalances
 from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import CellRow, PoolRow, ReportedRow, root_row
 from processors.entitlement.shares.entitlements import Shares
 from processors.state.displacements import Displacements
 from processors.state.marks import Marks
 from processors.state.table import Table, struct_table
+
+GPU = [*STANDARD].index("gpu")
 
 
 class State:
@@ -32,10 +36,11 @@ class State:
         """The pools that each consumer must look at again; they watch the levels above them."""
         self.usage = Usages((0,) * len(STANDARD_KINDS))
         self.order = QueueOrder()
-        self.queues = Queues(self.usage, self.order, self.marks, self._is_refused)
+        self.queues = Queues(self.usage, self.order, self.marks, self)
         self.holds = LimitHolds(self.queues, self.usage, self.marks)
         self.shares = Shares(self.pools, self.cells, self.queues, self.usage, self.marks)
         self.displacements = Displacements()
+        self.rebalances = Rebalances(self.queues)
 
     def restored(self) -> None:
         """Takes the row that was loaded."""
@@ -46,17 +51,25 @@ class State:
         return self.cells.change("cell")
 
     def strategy_of(self, pool: str) -> int:
-        """The strategy of jobs of a pool that name none: its own, or that of the first pool above that has one."""
-        while pool != "/":
-            if name := self.pools[pool].strategy:
+        """The strategy of jobs of a pool that name none: its own, that of the first pool above that has one, or the
+        default.
+        """
+        above = pool
+        while above != "/":
+            if (name := self.pools[above].strategy) not in ("", DEFAULT):
                 return strategy_number(name)
-            pool = parent_of(pool)
-        return PACK
+            above = parent_of(above)
+        return default_strategy(self.pools[pool].strategy, self.cell.capacity[GPU])
 
     def idle(self) -> Vector:
         """The capacity that pools share and on which nothing is placed."""
         return subtract(self.usage.shared(self.cell.capacity), self.usage["/"].placed)
 
-    def _is_refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
-        """Whether units can't be admitted before hosts or pools change."""
+    def is_refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
+        """Implements `LastingBounds.is_refused`."""
         return refused_for_good(self.pools, self.cell, pool, kind, need, tasks) is not None
+
+    def may_fit(self, need: Vector, tasks: int) -> bool:
+        """Implements `LastingBounds.may_fit`; where no host has reported, any could."""
+        cell = self.cell
+        return not cell.hosts or not (exceeds(scale(need, tasks), cell.capacity) or cell.lacks(need))

@@ -18,7 +18,8 @@ UNIT = 32
 which is its number and one more.
 """
 GANG = 1
-_OF_UNITS = (RunCause.DRAIN, RunCause.REBALANCE)
+_OF_UNITS = RunCause.DRAIN
+"""The cause that asks for whole units."""
 _ORDER = {rule.cause: int(rule.code) for rule in CAUSE_RULES if rule.kind == CauseKind.PLANNED}
 _PREEMPT = int(RunCause.PREEMPT)
 
@@ -44,7 +45,7 @@ def asked_now(causes: I32 | I64, gang: Mask, pin: I32 | I64) -> I64:
     """
     why = ASKED_FOR.take(causes)
     unit = np.where(gang, GANG, np.where(pin > 0, pin.astype(np.int64) + 1, 0))
-    question: I64 = why + UNIT * np.where((why == _OF_UNITS[0]) | (why == _OF_UNITS[1]), unit, 0)
+    question: I64 = why + UNIT * np.where(why == _OF_UNITS, unit, 0)
     return question
 
 
@@ -70,6 +71,6 @@ def stale_one(causes: int, verdict: int, question: int, gang: bool, pin: int) ->
     now = why = _ASKED_FOR[causes]
     if not (question and why and verdict > SlaVerdict.ASKED):
         return False
-    if why in _OF_UNITS:
+    if why == _OF_UNITS:
         now += UNIT * (GANG if gang else pin + 1 if pin > 0 else 0)
     return now != question if verdict == SlaVerdict.DEFERRED else now // UNIT != question // UNIT

@@ -40,7 +40,6 @@ class EndCause(IntFlag):
     """An order to preempt names it, and sla is heard on all of that order: no reason to end yet."""
     REVOKE = 1 << 12
     EVICT = 1 << 13
-    REBALANCE = 1 << 14
 
 
 class SlaVerdict(Number):
@@ -92,7 +91,6 @@ CAUSE_RULES = (
     CauseRule(EndCause.GANG, RunCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
     CauseRule(EndCause.EVICT, RunCause.EVICT, CauseKind.UNPLANNED, Outcome.RELOCATED, keeps=True),
     CauseRule(EndCause.DRAIN, RunCause.DRAIN, CauseKind.PLANNED, Outcome.RELOCATED, keeps=True),
-    CauseRule(EndCause.REBALANCE, RunCause.REBALANCE, CauseKind.PLANNED, Outcome.RELOCATED, keeps=True),
     CauseRule(EndCause.UPDATE, RunCause.UPDATE, CauseKind.PLANNED, Outcome.REPLACED, keeps=True),
     CauseRule(EndCause.HOLD, RunCause.HOLD, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.IN_ORDER, RunCause.NONE, CauseKind.HEARD),

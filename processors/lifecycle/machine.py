@@ -145,6 +145,7 @@ class Lifecycle(MachineBase):
             drained_by=self._stages.led_by,
             has_ports=lambda job_id: self.jobs[job_id].ports > 0,
             ports=self.ports.of,
+            devices=self.ports.device_columns,
             new_shapes=self.updates.new_shapes,
             end_rules=self.failures,
             backoff=self.failures.backoff,
@@ -220,7 +221,7 @@ class Lifecycle(MachineBase):
         return (
             *(self.jobs, self.pools, self.foreign, self.pool_facts, self.asks, self.chunks.table),
             *self.ended.tables,
-            self.ports.table,
+            *self.ports.tables,
             self.failures.unstarted,
             self.suspects.table,
             self._settings.pending,

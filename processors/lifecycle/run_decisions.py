@@ -1,6 +1,6 @@
 """Decisions about the tasks that need one: from columns to records, for all jobs at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +33,9 @@ from processors.state.seconds import EPOCH_S, milliseconds, second
 class RunLookup(NamedTuple):
     """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
     runs there were lost; what instances leave a job for, by its base; by what stages of hosts tasks leave, and which of
-    that each does, -1: by none; ports of tasks; what tasks ask from their next run on, and which of that each does, -1:
-    as before; what ends depend on, and how long tasks wait that have failed so often; the time.
+    that each does, -1: by none; ports, devices and alternatives of tasks; what tasks ask from their next run on, and
+    which of that each does, -1: as before; what ends depend on, and how long tasks wait that have failed so often; the
+    time.
     """
 
     job_id: Callable[[int], str]
@@ -44,6 +45,7 @@ class RunLookup(NamedTuple):
     drained_by: Callable[[I64], tuple[list[Cause], I64]]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
+    devices: Callable[[Sequence[str], I64, I64], dict[str, Any]]
     new_shapes: Callable[[I64], tuple[tuple[TaskShape, ...], I64]]
     end_rules: EndRules
     backoff: Callable[[I64], I64]
@@ -239,6 +241,7 @@ def _ordered(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         host=host,
         ports=ports,
         port_count=counts if ports else None,
+        **lookup.devices(columns.job_ids, columns.job, columns.instance),
         version=arena["version"][slots],
     )
     return [ordered]

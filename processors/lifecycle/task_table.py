@@ -83,8 +83,6 @@ class TaskEvent(StrEnum):
     UNDRAIN = "that is called off, or it isn't its turn any more"
     EVICT = "the drain of that host is forced (HostMaintenanceChanged)"
     UNEVICT = "that is called off"
-    REBALANCE = "it is better off on another host"
-    REBALANCED = "it no longer is"
     UPDATE = "an update or a restart takes it, and its run is to end for that"
     UPDATE_WITHDRAWN = "the update gives it back, or has ended"
     REVOKE = "its host lends less than its revocable runs hold (RevocationAsked)"
@@ -118,7 +116,7 @@ class Note(StrEnum):
 
 
 NOTES: Mapping[TaskEvent, str] = {
-    # a letter of Note for each state; capital letters: nothing makes this happen yet
+    # a letter of Note for each state
     #                        NONE BACKOFF GANG_WAIT QUEUED PLACED ORDERED RUNNING STOPPING SUCCEEDED FAILED KILLED
     TaskEvent.STOP: "          -     c        c       c      c       c       c       c         -       -      -",
     TaskEvent.START: "         -     w        w       w      w       w       w       g         n       n      n",
@@ -148,8 +146,6 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.UNDRAIN: "       x     x        x       x      w       w       w       -         x       x      x",
     TaskEvent.EVICT: "         x     x        x       x      c       c       c       -         x       x      x",
     TaskEvent.UNEVICT: "       x     x        x       x      w       w       w       -         x       x      x",
-    TaskEvent.REBALANCE: "     X     X        X       X      C       C       C       X         X       X      X",
-    TaskEvent.REBALANCED: "    X     X        X       X      W       W       W       X         X       X      X",
     TaskEvent.UPDATE: "        x     c        -       c      c       c       c       -         -       -      -",
     TaskEvent.UPDATE_WITHDRAWN: " x    w        -       w      w       w       w       -         -       -      -",
     TaskEvent.REVOKE: "        -     -        -       -      -       c       c       c         -       -      -",
@@ -213,8 +209,6 @@ CAUSE_OF: Mapping[TaskEvent, EndCause] = {
     TaskEvent.UNDRAIN: EndCause.DRAIN,
     TaskEvent.EVICT: EndCause.EVICT,
     TaskEvent.UNEVICT: EndCause.EVICT,
-    TaskEvent.REBALANCE: EndCause.REBALANCE,
-    TaskEvent.REBALANCED: EndCause.REBALANCE,
     TaskEvent.UPDATE: EndCause.UPDATE,
     TaskEvent.UPDATE_WITHDRAWN: EndCause.UPDATE,
     TaskEvent.REVOKE: EndCause.REVOKE,

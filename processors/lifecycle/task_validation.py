@@ -32,6 +32,7 @@ from events.bounds import (
     WORD_MAX,
 )
 from events.conditions import WEIGHTS_MAX, conditions_fault
+from events.devices import ALTERNATIVES_MAX, amounts_problem, rules_problem
 from events.port_names import sharing
 from events.resources import REVOCABLE, amounts_fault
 from events.secret_names import secrets_fault
@@ -51,7 +52,7 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         yield f"stop_signal is {job.stop_signal[:40]!r}, it must be one of {', '.join(STOP_SIGNALS)}"
     if not 0 <= job.open_files <= OPEN_FILES_MAX:
         yield f"open_files is {job.open_files}, it must be 0 to {OPEN_FILES_MAX}"
-    if fault := amounts_fault(job.resources):
+    if fault := amounts_fault(job.resources) or " ".join(amounts_problem(job.resources) or ()):
         yield f"resources: {fault}"
     if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):
         yield "resources name nothing but memory and disk, a task needs some cpu or another resource"
@@ -120,13 +121,14 @@ def _isolation(job: SubmittedRow) -> str:
         own = apart.image_digest or apart.network != "host" or apart.writable_root or apart.level == "container"
         if not (own or apart.user or apart.devices):
             return ""
-        return "isolation container, network, writable_root, user, devices and image_digest are for jobs with an image"
+        names = "isolation container, network, writable_root, user, device_files and image_digest"
+        return f"{names} are for jobs with an image"
     if not IMAGE.fullmatch(apart.image):
         return f"image is {apart.image[:80]!r}, it must be a name such as registry.example/app:1.2"
     if apart.user and not CONTAINER_USER.fullmatch(apart.user):
         return f"user is {apart.user[:80]!r}, it must be USER or USER:GROUP, names or numbers"
     if len(apart.devices) > DEVICES_MAX or not all(map(DEVICE.fullmatch, apart.devices)):
-        return f"devices must be at most {DEVICES_MAX} paths such as /dev/fuse"
+        return f"device_files must be at most {DEVICES_MAX} paths such as /dev/fuse"
     if apart.level != "container":
         return f"isolation is {apart.level}, a job with an image runs in a container"
     return ""
@@ -200,15 +202,23 @@ def _rules(job: SubmittedRow) -> str:
         return fault
     if not all(0 < each.for_ms <= MS_MAX for each in rules.stays):
         return f"a toleration has a time of 1 to {MS_MAX} ms"
-    if job.kind == "daemon" and rules != RulesRow(rules.tolerations):
-        return "rules beside tolerations are not for daemons: one task runs on every host that matches"
-    if not 0 <= rules.host_limit <= INSTANCES_MAX or not 0 <= rules.skew <= INSTANCES_MAX:
-        return f"host_limit and skew must be 0 to {INSTANCES_MAX}"
+    asks = rules.devices, rules.devices_within, rules.cores
+    of_daemon = RulesRow(rules.tolerations, devices=asks[0], devices_within=asks[1], cores=asks[2])
+    if job.kind == "daemon" and rules != of_daemon:
+        return "rules beside tolerations and devices are not for daemons: one task runs on every host that matches"
+    if len(rules.alternatives) > ALTERNATIVES_MAX or any(amounts_fault(each.amounts()) for each in rules.alternatives):
+        return f"a task has at most {ALTERNATIVES_MAX} alternatives, and each asks amounts of resources"
+    if rules.alternatives and (job.revocable or rules.alternatives[0].amounts() != job.resources):
+        return "the first alternative asks what the job does, and revocable tasks have none"
+    if not all(0 <= each <= INSTANCES_MAX for each in (rules.host_limit, rules.skew, rules.most)):
+        return f"host_limit, skew and the most of a spread must be 0 to {INSTANCES_MAX}"
     if len(rules.affinity) > AFFINITIES_MAX or len(rules.targets) > TARGETS_MAX:
         return f"a job has at most {AFFINITIES_MAX} affinities and {TARGETS_MAX} targets"
     words = [word for term in rules.affinity for word in (term.label, term.over)]
     more = [*(term.value for term in rules.affinity), *(each.value for each in rules.targets)]
-    if not all(words) or any(len(word) > WORD_MAX for word in (*words, *more, rules.spread_over, rules.within)):
+    if not all(words) or any(
+        len(word) > WORD_MAX for word in (*words, *more, rules.spread_over, rules.within, rules.near)
+    ):
         return f"labels and attributes must have 1 to {WORD_MAX} characters"
     weights = [*(each.weight for each in job.constraints), *(each.weight for each in rules.affinity)]
     if min(weights, default=0) < 0 or sum(weights) > WEIGHTS_MAX:
@@ -216,10 +226,16 @@ def _rules(job: SubmittedRow) -> str:
     percents = [each.percent for each in rules.targets]
     if min(percents, default=0) < 0 or sum(percents) > 100:
         return f"targets are {sum(percents)} percent in all, 0 to 100 are allowed"
-    if ((rules.skew or rules.targets) and not rules.spread_over) or (rules.skew and rules.targets):
+    if ((rules.skew or rules.targets or rules.most) and not rules.spread_over) or (rules.skew and rules.targets):
         return "skew or targets, one of them, are for a spread over an attribute"
-    if rules.within and job.gang_min < 2:
-        return "within is for a gang"
+    return _nearness(job, rules) or " ".join(rules_problem(rules, job.resources, job.revocable) or ())
+
+
+def _nearness(job: SubmittedRow, rules: RulesRow) -> str:
+    if (rules.within or rules.near or rules.segments) and job.gang_min < 2:
+        return "within, near and segments are for a gang"
+    if rules.segments and (rules.segments < 2 or job.gang_min % rules.segments or not rules.nearness):
+        return f"segments is {rules.segments}: 2 or more that divide the gang of {job.gang_min}, with near or within"
     return ""
 
 

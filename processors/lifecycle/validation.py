@@ -65,7 +65,9 @@ def resources_refusal(job: SubmittedRow, kinds: Kinds, lends: bool) -> tuple[Cod
     """Why a cell that knows these resources can't take a job; `lends`: whether it lends the slack of hosts."""
     if job.revocable and not lends:
         return Code.SLACK_OFF, NO_SLACK
-    for resources in (job.resources, *(override.resources for override in job.overrides if override.resources)):
+    of_overrides = (override.resources for override in job.overrides if override.resources)
+    of_alternatives = (each.amounts() for each in job.rules.alternatives) if job.rules is not None else ()
+    for resources in (job.resources, *of_overrides, *of_alternatives):
         if unknown := kinds.unknown(resources):
             return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))
     for shape in task_shapes(job).shapes:

@@ -4,18 +4,23 @@ An older claim doesn't block a younger one that fits. What found no place is not
 is what asks the same.
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from events.choices import SCORE_ONE, choice_columns
 from events.codes import Code
-from events.columns import I64, distinct, indexed
+from events.columns import I64, Names, distinct, indexed
+from events.device_columns import RunDevice, device_fields
 from events.ranks import Rank
 from events.records.placement import TasksPlaced
+from events.topology import LINK_GROUP
 from processors.placement import bound_tasks
-from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.cluster_view import ClusterView
+from processors.placement.devices.host_devices import Held
+from processors.placement.explain import reason
+from processors.placement.host_tree import along_the_tree
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import Neighbours, Seen, are_ruled, at_home
 from processors.placement.packing import SCORE, Scoring, scores
@@ -24,8 +29,10 @@ from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
 from processors.placement.runs import NOWHERE, Runs
+from processors.placement.shape_view import Parts, ShapeView
 from processors.placement.states import WAITED_FOR
 from processors.placement.waits import Range
+from processors.state.alternatives import NONE
 from processors.state.budget import Budget
 from processors.state.shapes import MIXED
 
@@ -41,7 +48,7 @@ class Unplaced(NamedTuple):
     tasks: Range
     row: JobRow
     rank: int
-    parts: tuple[tuple[ShapeView, int], ...]
+    parts: Parts
     """The tasks that must fit together: so many of each shape, one of one shape where each is placed alone."""
     some: I64 | None
     """Their slots; None: all tasks of the range that wait at this rank."""
@@ -78,6 +85,23 @@ class Placed(NamedTuple):
     """The amounts that the host of the first of them had free for them."""
     feasible: int
     """Hosts that had room."""
+    devices: list[Held]
+    """The devices of each; empty: none have any."""
+    alternative: int
+    """The alternative that they took; NONE: they have only one request."""
+    passed_over: str = ""
+    """Why those before it weren't taken, with commas."""
+
+
+class Fitting(NamedTuple):
+    """A unit on the view: its parts by an alternative, and the hosts of each."""
+
+    parts: Parts
+    by_part: list[I64]
+    alternative: int
+    """The alternative by which it fits; NONE: it has only one request."""
+    passed_over: tuple[str, ...]
+    """Why it doesn't by those before."""
 
 
 class Assignment:
@@ -103,17 +127,32 @@ class Assignment:
         self._placed: dict[str, list[Placed]] = {}
         """By job."""
         self.view.neighbours_of = self.neighbours
-        self._has_rules = bool(runs.shapes.ruled or runs.windows.emptying)
-        """Whether anything depends on neighbours, or on windows."""
+        self._has_rules = bool(runs.shapes.ruled or runs.windows.emptying or self.view.devices is not None)
+        """Whether anything depends on neighbours, devices or windows."""
+        self._keep_homes()
         self._claim_hosts()
-        self._seen = Seen(runs, hosts, self.view.arrivals)
+        self._seen = Seen(runs, hosts, self.view.arrivals, self.view.devices)
 
     def neighbours(self, job_id: str) -> Neighbours | None:
         """The neighbours of the tasks of a job as they are now; None: nothing depends on them."""
         if not self._has_rules:
             return None
         row = self._runs.jobs[job_id]
-        return Neighbours(self._seen, job_id, row) if are_ruled(self._seen, row) else None
+        is_ruled = are_ruled(self._seen, row) or (
+            self.view.devices is not None
+            and any(self.view.shape(number, row).looks_at_devices for number in row.shapes)
+        )
+        return Neighbours(self._seen, job_id, row) if is_ruled else None
+
+    def _keep_homes(self) -> None:
+        """Keeps devices for tasks that have a home."""
+        devices, arena = self.view.devices, self._runs.arena
+        if devices is None or not self._runs.homes.tasks:
+            return
+        for slot in np.flatnonzero(arena["home"]).tolist():
+            need = self.view.shape(int(arena["shape"][slot])).devices
+            if need is not None:
+                devices.keep(slot, int(arena["home"][slot]) - 1, need)
 
     def _claim_hosts(self) -> None:
         """Closes the hosts of tasks that want them for themselves."""
@@ -160,8 +199,8 @@ class Assignment:
         has_homes = tasks.job_id in self._runs.homes.tasks
         shortcut = row.shape != MIXED and tasks.job_id not in self._own_jobs
         if shortcut and not has_homes and not row.bound:
-            shape = self.view.shape(row.shape, row.strategy)
-            if shape.too_many <= 1:
+            shape = self.view.shape(row.shape, row)
+            if self.view.is_hopeless(shape, 1):
                 self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), None, False))
                 return
         slots = self._runs.waits.slots(rank, tasks)
@@ -213,9 +252,11 @@ class Assignment:
             for slot in part.tolist():
                 if not self._budget.holds(1):
                     break
-                hosts = self.view.one_but(shape, -int(pin[slot]) - 1, level)
-                if len(hosts):
-                    self._put(tasks.job_id, np.array([slot]), hosts, shape)
+                for each in self.view.alternatives(shape) if shape.has_others else (shape,):
+                    hosts = self.view.one_but(each, -int(pin[slot]) - 1, level)
+                    if len(hosts):
+                        self._put(tasks.job_id, np.array([slot]), hosts, each)
+                        break
                 else:
                     rest.append(np.array([slot]))
         return np.sort(np.concatenate(rest))
@@ -231,6 +272,8 @@ class Assignment:
         for shape, part in self._by_shape(row, slots[is_bound], bound=False):
             hosts = self.hosts_of(part)
             fit = bound_tasks.placed(self.view, shape, hosts)
+            if shape.devices is not None and self.view.devices is not None:
+                fit = self.view.devices.in_turn(shape.devices, hosts, fit)
             fitting = np.flatnonzero(fit)
             if len(fitting) > self._budget.left:
                 self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]
@@ -257,22 +300,32 @@ class Assignment:
 
     def _each(self, tasks: Range, row: JobRow, rank: int, shape: ShapeView, slots: I64, level: I64 | None) -> None:
         """Puts tasks of one shape on the view one by one, as far as the budget goes."""
-        most = min(len(slots), self._budget.left)
-        hosts = self.view.each(shape, most, level)
-        if len(hosts) == most < len(slots):
-            self._budget.cut = True
-            slots = slots[:most]
-        if len(hosts):
-            self._put(tasks.job_id, slots[: len(hosts)], hosts, shape)
-        if len(hosts) < len(slots):
-            self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), slots[len(hosts) :], False))
+        rest, passed_over = slots, list[str]()
+        for each in self.view.alternatives(shape) if shape.has_others else (shape,):
+            most = min(len(rest), self._budget.left)
+            hosts = self.view.each(each, most, level)
+            if len(hosts):
+                self._put(tasks.job_id, rest[: len(hosts)], hosts, each, passed_over=passed_over)
+            if len(hosts) == most < len(rest):
+                self._budget.cut = True
+                return
+            rest = rest[len(hosts) :]
+            if not len(rest):
+                return
+            if shape.has_others:
+                passed_over.append(self._why(((each, 1),)))
+        self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), rest, False))
+
+    def _why(self, parts: Sequence[tuple[ShapeView, int]]) -> str:
+        """The reason code of tasks that found no place in one alternative."""
+        return reason(self.view, parts, None, self.view.neighbours).code
 
     def _gang(self, tasks: Range, row: JobRow, rank: int) -> None:
         """Puts a gang on the view, whole or not at all."""
         own = self._own.get(row.base + tasks.first)
         if row.shape != MIXED and own is None:
-            shape = self.view.shape(row.shape, row.strategy)
-            if shape.too_many <= row.gang:
+            shape = self.view.shape(row.shape, row)
+            if self.view.is_hopeless(shape, row.gang):
                 self.unplaced.append(Unplaced(tasks, row, rank, ((shape, row.gang),), None, True))
                 return
         slots = self._runs.waits.slots(rank, tasks)
@@ -292,21 +345,23 @@ class Assignment:
             own = self._own.get(int(unit[0]))
             shaped = self._by_shape(row, unit)
             parts = tuple((shape, len(part)) for shape, part in shaped)
-            by_part = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
-            if by_part is None:
+            fitting = self._fitting(parts, own, level)
+            if fitting is None:
                 code = self._code(row, shaped[0][0], unit, own)
                 self.unplaced.append(Unplaced(tasks, row, Rank.PARKED, parts, unit, gang, own, code=code))
             else:
-                self.parked.append(Found(tasks.job_id, unit, by_part))
+                self.parked.append(Found(tasks.job_id, unit, fitting.by_part, fitting.alternative, fitting.passed_over))
                 self._budget.spend(len(unit))
 
     def _with_own(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on the view for which room is kept; returns the others."""
         own, complete = self._own.among(slots)
-        shape = None if row.bound or row.shape == MIXED else self.view.shape(row.shape, row.strategy)
+        shape = None if row.bound or row.shape == MIXED else self.view.shape(row.shape, row)
         rest, in_vain, before = own, own[:0], len(self.unplaced)
         while len(rest) and self._budget.holds(1):
-            if shape is not None and shape.too_many <= 1 and not complete.all():  # nor is there room for them elsewhere
+            if (
+                shape is not None and self.view.is_hopeless(shape, 1) and not complete.all()
+            ):  # nor is there room for them elsewhere
                 in_vain, rest, complete = rest[~complete], rest[complete], complete[complete]
                 continue
             self._together(tasks, row, rank, rest[:1], self._own[int(rest[0])], level)
@@ -327,8 +382,14 @@ class Assignment:
         for shape, part in self._by_shape(row, slots[home[slots] > 0]):
             hosts = home[part].astype(np.int64) - 1
             fit = self.view.fits_at_home(shape, hosts)
+            devices = self.view.devices if shape.devices is not None else None
+            if devices is not None:
+                devices.release(*part.tolist())
             if (neighbours := self.view.neighbours) is not None:
-                fit &= at_home(neighbours, neighbours.of(shape.rules, shape.unmet, shape.column), hosts, fit)
+                rules = neighbours.of(shape.rules, shape.unmet, shape.column, shape.devices)
+                fit &= at_home(neighbours, rules, hosts, fit)
+            if devices is not None:
+                devices.keep_again(*part[~fit].tolist())
             fitting = np.flatnonzero(fit)
             if len(fitting) > self._budget.left:
                 self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]
@@ -348,17 +409,53 @@ class Assignment:
         """Puts a unit on the view, whole or not at all."""
         shaped = self._by_shape(row, slots)
         parts = tuple((shape, len(part)) for shape, part in shaped)
-        by_part = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
-        if by_part is None:
+        fitting = self._fitting(parts, own, level)
+        if fitting is None:
             gang = len(slots) > 1
             code = self._code(row, shaped[0][0], slots, own)
             self.unplaced.append(Unplaced(tasks, row, rank, parts, slots, gang, own, code=code))
             return
-        for (shape, part), hosts in zip(shaped, by_part, strict=True):
-            self._put(tasks.job_id, part, hosts, shape)
+        for (shape, _), (_, part), hosts in zip(fitting.parts, shaped, fitting.by_part, strict=True):
+            hosts = self._in_order(shape, hosts) if len(slots) > 1 else hosts
+            by_link_group = len(slots) > 1 and LINK_GROUP in (*self._hosts.topology, _nearness(shape))
+            self._put(tasks.job_id, part, hosts, shape, passed_over=fitting.passed_over, by_link_group=by_link_group)
 
-    def _put(self, job_id: str, slots: I64, hosts: I64, shape: ShapeView, feasible: int | None = None) -> None:
-        """Notes tasks that were put on the view; `feasible`: so many hosts were looked at, where not all were."""
+    def _fitting(self, parts: Parts, own: OwnRoom | None, level: I64 | None) -> Fitting | None:
+        """Puts a unit on the view by the first of its alternatives by which it fits, with the room that is kept for it
+        if that is for this one; None: it fits by none.
+        """
+        passed_over, ways = list[str](), self.view.ways(parts)
+        for at, taking in enumerate(ways):
+            if own is None or at != max(own.alternative, 0):
+                by_part = self.view.gang(taking, level)
+            else:
+                by_part = self.view.with_own(taking, own, level)
+            if by_part is not None:
+                return Fitting(taking, by_part, at if len(ways) > 1 else NONE, tuple(passed_over))
+            if at + 1 < len(ways):
+                passed_over.append(self._why(taking))
+        return None
+
+    def _in_order(self, shape: ShapeView, hosts: I64) -> I64:
+        """The hosts of members of a gang along the tree of hosts, so that neighbouring ranks are near each other."""
+        levels, level = self._hosts.topology, _nearness(shape)
+        if level and level not in levels:
+            levels = (level, *levels)
+        return along_the_tree(self._hosts, hosts, levels, level) if levels else hosts
+
+    def _put(
+        self,
+        job_id: str,
+        slots: I64,
+        hosts: I64,
+        shape: ShapeView,
+        feasible: int | None = None,
+        passed_over: Sequence[str] = (),
+        by_link_group: bool = False,
+    ) -> None:
+        """Notes tasks that were put on the view; `feasible`: so many hosts were looked at, where not all were;
+        `passed_over`: why the alternatives before theirs weren't taken; `by_link_group`: as `names_of`.
+        """
         if feasible is None:
             before = None if self.view.neighbours else shape.feasible
             feasible = self.view.feasible(shape, hosts) if before is None else before
@@ -367,8 +464,14 @@ class Assignment:
         score_by = shape.strategy, shape.scoring, self.view.free[:, host] + shape.column[:, 0] * here, feasible
         if shape.exclusive:
             self.view.claim(hosts)
+        board, need = self.view.devices, shape.devices
+        devices = board.names_of(need, hosts, by_link_group) if board and need else []
         self._placed.setdefault(job_id, []).append(
-            Placed(job_id, shape.number, slots, hosts, shape.ports, shape.port_numbers, *score_by)
+            Placed(
+                *(job_id, shape.number, slots, hosts, shape.ports, shape.port_numbers, *score_by, devices),
+                alternative=shape.alternative,
+                passed_over=",".join(passed_over),
+            )
         )
         if self._runs.shapes.ruled:
             self._seen.put(job_id, shape.number, hosts)
@@ -382,20 +485,20 @@ class Assignment:
         """
         if bound and row.bound and len(slots) == 1 and self._runs.arena["pin"][slots[0]] > 0:
             number, host = int(self._runs.arena["shape"][slots[0]]), int(self.hosts_of(slots)[0])
-            return [(self.view.shape(number, row.strategy, host), slots)]
+            return [(self.view.shape(number, row, host), slots)]
         if row.shape != MIXED:
-            return [(self.view.shape(row.shape, row.strategy), slots)]
+            return [(self.view.shape(row.shape, row), slots)]
         shapes = self._runs.arena["shape"][slots]
         numbers, first = np.unique(shapes, return_index=True)
         order: list[int] = numbers[np.argsort(first)].tolist()
-        return [(self.view.shape(number, row.strategy), slots[shapes == number]) for number in order]
+        return [(self.view.shape(number, row), slots[shapes == number]) for number in order]
 
     def _level(self, job_id: str, row: JobRow) -> I64 | None:
         """The tasks of a job on each host, counted; None where all its tasks are packed. From now on the view looks at
         the neighbours of its tasks, if anything depends on them.
         """
         self.view.neighbours = self.neighbours(job_id) if self._has_rules else None
-        if not any(self.view.shape(number, row.strategy).spread for number in row.shapes):
+        if not any(self.view.shape(number, row).spread for number in row.shapes):
             return None
         host = self._runs.arena["host"][row.base : row.base + row.instances]
         level = np.bincount(host[host > 0] - 1, minlength=len(self._hosts.ids))
@@ -423,6 +526,8 @@ class Assignment:
             host=host,
             ports=ports,
             port_count=np.repeat([one.ports for one in parts], counts) if ports else None,
+            **(_device_columns(parts) if self.view.devices is not None else {}),
+            **(_alternative_columns(parts, counts) if self._runs.shapes.of_devices else {}),
             **choice_columns(
                 counts, [one.strategy for one in parts], self._scores(parts), [one.feasible for one in parts]
             ),
@@ -456,3 +561,29 @@ class Assignment:
         row, in_use = self._hosts.table[self._hosts.ids[number]], self._hosts.ports.taken[number]
         ports = range(row.port_first, row.port_last + 1)
         return (port for port in ports if port not in in_use and port not in fixed)
+
+
+def _nearness(shape: ShapeView) -> str:
+    """The level by which members of a gang are near each other; empty: there is none."""
+    return shape.rules.nearness or shape.rules.whole_within if shape.rules is not None else ""
+
+
+def _device_columns(parts: list[Placed]) -> dict[str, Any]:
+    """The devices of all that was put, as fields of the record; none where nobody has any."""
+    if not any(one.devices for one in parts):
+        return {}
+    each = [devices for one in parts for devices in one.devices or [()] * len(one.slots)]
+    return device_fields([[RunDevice(*device) for device in devices] for devices in each])
+
+
+def _alternative_columns(parts: list[Placed], counts: list[int]) -> dict[str, Any]:
+    """The alternatives that were taken, as fields of the record; none where nobody has any."""
+    if all(one.alternative == NONE for one in parts):
+        return {}
+    names = Names()
+    why = [names[one.passed_over] if one.passed_over else -1 for one in parts]
+    return {
+        "alternative": np.repeat([one.alternative for one in parts], counts),
+        "passed_over": np.repeat(why, counts),
+        "passed_codes": names.all(),
+    }

@@ -6,10 +6,11 @@ from events.codes import Code
 from events.columns import I64, distinct
 from events.reasons import LASTING
 from events.records.placement import GangsUnplaced
-from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.cluster_view import ClusterView
 from processors.placement.explain import hosts_reasons, nearest, unplaced
 from processors.placement.packing import Mask, fits, turns
 from processors.placement.rows import BOUND_CODES
+from processors.placement.shape_view import ShapeView
 from processors.placement.states import ABSENT
 
 REASONS = (Code.BOUND_HOST_LOST, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_IN_MAINTENANCE)

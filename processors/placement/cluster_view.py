@@ -1,28 +1,27 @@
 """The cluster as one decision sees it: copies of what is free, on which tasks are put before anything is decided.
 
 Three ways lead to the same places: `packing.pack` for many tasks, `ShapeView.few` for few tasks of a shape that comes
-up again and again (it keeps the order of hosts and looks only at those touched since), `packing.spread`.
+up again and again (`host_order.py`), `packing.spread`.
 
 What is kept for units isn't free; a unit for which some is kept sees that too.
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
 
 import numpy as np
 
 from events.columns import I64, counted, distinct
-from events.strategies import BALANCED, LOAD_AWARE, OF_POOL, PACK, SPREAD
+from events.strategies import OF_POOL, PACK
 from processors.placement import engine_view
-from processors.placement.constraints import order_of
-from processors.placement.gang_search import Part, choose, ranked
+from processors.placement.devices.board import DeviceBoard
+from processors.placement.devices.cards import RULES, task_shape
+from processors.placement.devices.expected import CardChooser
+from processors.placement.devices.needs import DeviceNeed
+from processors.placement.gang_search import choose
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import FREE, Neighbours, Request, one_by_one
 from processors.placement.packing import (
-    MANY,
     Mask,
-    Scoring,
-    feasible,
     fits,
     had_room,
     have_room,
@@ -36,174 +35,14 @@ from processors.placement.placed_units import places
 from processors.placement.room.arrivals import Arrivals
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.obstacles import Obstacles, obstacle
+from processors.placement.rows import JobRow
 from processors.placement.ruled_units import in_groups
+from processors.placement.shape_view import Key, Parts, ShapeView
+from processors.state.alternatives import alternatives_of, with_alternative
 from processors.state.shapes import Shape, Shapes
 
 FEW = 16
 """Up to so many tasks are put one host after another; more are put at once."""
-
-SCORE_MAX = 1 << 45
-"""More than what fits on a host adds up to: the score of a task that fits on none is of no use."""
-
-
-class ShapeView:
-    """A shape on the view: what its tasks ask of hosts, ports behind the kinds; `open` says which may be used now.
-    `host`: the only one that may be, where a task is bound to it.
-    """
-
-    def __init__(self, view: "ClusterView", number: int, shape: Shape, host: int | None, strategy: int) -> None:
-        self.number = number
-        self.need = need = (*shape.need, shape.ports)
-        self.ports = shape.ports
-        self.strategy = strategy
-        self.spread = strategy == SPREAD
-        self.scoring: Scoring | None = None
-        """The scores of hosts, where what is free alone isn't."""
-        if strategy in (BALANCED, LOAD_AWARE):
-            columns = view.hosts.capacity, view.hosts.load, view.scales.weight, view.scales.shifts
-            self.scoring = Scoring(strategy, need, *columns)
-        self.constraints = shape.constraints
-        self.meeting = meeting = view.hosts.condition_set(shape)
-        self.unmet = meeting.unmet if host is None else view.hosts.constraints.column(shape.constraints)
-        """A task that is bound to a host goes there whatever its taints."""
-        self.order = order_of(meeting.rank) if host is None else None
-        """Goes before the score of each host; None: the same for all."""
-        self.host = host
-        self.port_numbers = shape.port_numbers
-        self.fixed_ports = shape.fixed_ports
-        self.most = 1 if self.fixed_ports else MANY
-        """So many of its tasks a host holds at most."""
-        self.ports_free = view.without(self.fixed_ports)
-        """Where no other task has one of its fixed ports."""
-        self.meets: Mask = (view.hosts.up if host is None else view.hosts.heard) & (self.unmet < 0)
-        """Where only a port may be missing, and amounts."""
-        if host is not None:
-            self.meets &= np.arange(len(self.meets)) == host
-        self.rules = shape.rules
-        self.exclusive = shape.rules is not None and shape.rules.exclusive
-        self.open: Mask = self.meets & self.ports_free
-        self.shut_off: Mask | None = None
-        """Where it might be but for tasks that want their hosts for themselves; None: nowhere."""
-        self.is_told = False
-        """Whether the engine knows which hosts may be used."""
-        if view.closed is not None:
-            self.shut(view.closed)
-        self.column = np.array(need, dtype=np.int64)[:, None]
-        self.score = min(score_of(need, view.scales.plain), SCORE_MAX)
-        self.feasible: int | None = None
-        """The hosts that had room when the first of its tasks was put; None: none was yet."""
-        self.too_many = 1 << 62
-        """So many at once found no place, nor will as many, or more, later: what is free only shrinks."""
-        self._epoch = -1
-        self._order: list[I64] = []
-        self._at = 0
-        self._recent: list[tuple[int, int]] = []
-        self._seen = 0
-
-    def takes_bound(self, hosts: Hosts) -> Mask:
-        """The hosts that take such tasks if these are bound to them."""
-        return hosts.heard & ~self.mismatch & self.ports_free
-
-    @property
-    def mismatch(self) -> Mask:
-        """The hosts that don't meet the conditions, whatever their taints: tasks that are bound to a host go there."""
-        return (self.unmet >= 0) & (self.unmet < len(self.constraints))
-
-    def shut(self, closed: Mask) -> None:
-        """Hosts are closed by tasks that want them for themselves; whose those are, its own rules say."""
-        if self.host is None and not self.exclusive:
-            self.is_told = False
-            shut_off = self.meets & closed
-            self.shut_off = shut_off if self.shut_off is None else self.shut_off | shut_off
-            self.open &= ~closed
-            self.meets &= ~closed
-
-    def part(self, size: int) -> Part:
-        """So many of its tasks that belong together."""
-        return Part(
-            self.need, self.open, self.score, self.spread, size, self.most, scoring=self.scoring, order=self.order
-        )
-
-    def scores(self, score: I64) -> I64:
-        """The score of each host with its rank before it, which comes first whichever way hosts are chosen."""
-        return ranked(score, self.order, self.spread)
-
-    def key(self, view: "ClusterView", host: int) -> int:
-        """The score of one host, with its rank before it."""
-        return int(view.score[host]) + (0 if self.order is None else int(self.order[host]))
-
-    def open_to(self, view: "ClusterView", own: OwnRoom) -> Mask:
-        """The hosts that a unit may use for which room is kept: its ports are kept there for it."""
-        if not self.fixed_ports:
-            return self.open
-        open_ = self.open.copy()
-        open_[own.hosts] |= (self.meets & view.without(self.fixed_ports, or_kept=False))[own.hosts]
-        return open_
-
-    def taken(self, hosts: I64) -> None:
-        """Other tasks have one of its fixed ports on hosts now."""
-        self.ports_free[hosts] = self.open[hosts] = self.is_told = False
-
-    def few(self, view: "ClusterView", most: int) -> I64:
-        """As `packing.pack`, and puts the tasks on the view."""
-        self._refresh(view)
-        hosts: list[int] = []
-        while len(hosts) < most:
-            host, fit = self._next(view, most - len(hosts))
-            if not fit:
-                break
-            hosts += [host] * fit
-            view.take(host, fit, self)
-            heappush(self._recent, (self.key(view, host), host))
-            self._seen = len(view.touched)
-        return np.array(hosts, dtype=np.int64)
-
-    def next(self, view: "ClusterView") -> int | None:
-        """The host that takes the next task, if any does; nothing is put there."""
-        self._refresh(view)
-        host, fit = self._next(view, 1)
-        return host if fit else None
-
-    def _refresh(self, view: "ClusterView") -> None:
-        """Brings the order of hosts up to what was put on the view since."""
-        if self._epoch != view.epoch:
-            hosts = feasible(view.free, self.need, self.open)
-            score = self.scores(view.score)[hosts]
-            order = np.argsort(score, kind="stable")
-            self._order = [score[order], hosts[order]]
-            self._at, self._recent = 0, []
-            self._epoch, self._seen = view.epoch, len(view.touched)
-            return
-        if self._seen < len(view.touched):
-            for host in dict.fromkeys(view.touched[self._seen :]):
-                if self.open[host]:
-                    heappush(self._recent, (self.key(view, host), host))
-            self._seen = len(view.touched)
-
-    def _next(self, view: "ClusterView", most: int) -> tuple[int, int]:
-        """The host with least free that holds a task, and how many it holds; 0: there is none.
-
-        What doesn't fit any more, or has moved in the order, is dropped.
-        """
-        scores_, hosts = self._order
-        recent = self._recent
-        while recent or self._at < len(hosts):
-            best = (int(scores_[self._at]), int(hosts[self._at])) if self._at < len(hosts) else None
-            from_kept = best is not None and (not recent or best < recent[0])
-            score, host = best if best is not None and from_kept else recent[0]
-            if self.key(view, host) == score and self.open[host]:
-                fit = min(most, self.most)
-                for have, one in zip(view.free[:, host].tolist(), self.need, strict=True):
-                    if one and have // one < fit:
-                        fit = have // one
-                if fit > 0:
-                    return host, fit
-            if from_kept:
-                self._at += 1
-            else:
-                heappop(recent)
-        return 0, 0
-
 
 NOTHING: I64 = np.zeros(0, dtype=np.int64)
 
@@ -217,14 +56,17 @@ class ClusterView:
         """The room that is kept for units and isn't used by what was put here."""
         self.free: I64 = hosts.capacity - hosts.used - kept_room.amounts
         self.scales = hosts.scales()
+        self._reach, self._has_pools = hosts.pools.reach, hosts.pools.are_used
         self.weight, self.lack_weight = self.scales.weight, self.scales.lack
         self.score = scores(self.free, self.weight)
         self._engine = engine_view.of(hosts, self.free)
-        self.touched: list[int] = []
-        """Hosts that got few tasks, in order."""
-        self.epoch = 0
-        """Grows when many hosts changed at once."""
+        self.touched: list[int] = []  # hosts that got few tasks, in order
+        self.epoch = 0  # grows when many hosts changed at once
         self.kept_ports = kept_room.ports
+        self.devices = DeviceBoard(hosts.devices) if hosts.devices.any or shapes.of_devices else None
+        """The devices of hosts; None: there are none, nor does a task ask for cores."""
+        if self.devices is not None:
+            self.devices.keep_rooms(kept_room.devices)
         self.neighbours: Neighbours | None = None
         """Those of the job whose tasks are put now, where its rules or those of others look at them."""
         self.neighbours_of: Callable[[str], Neighbours | None] = lambda job_id: None
@@ -240,22 +82,58 @@ class ClusterView:
         self._put_ports: dict[int, list[I64]] = {}
         """The hosts on which tasks with a fixed port were put, by port."""
         self._known = shapes
-        self._shapes: dict[tuple[int, int, int | None], ShapeView] = {}
+        self._shapes: dict[Key, ShapeView] = {}
         self._ruled_feasible: dict[int, int] = {}  # by shape, when tasks with neighbours were put last
-        self._mixed: set[tuple[tuple[int, int], ...]] = set()
+        self._mixed: set[tuple[tuple[int, int, int], ...]] = set()
         """Gangs of several shapes that found no place."""
 
-    def shape(self, number: int, of_pool: int = PACK, host: int | None = None) -> ShapeView:
-        """The shape of a number, where a task is bound to a host that alone; `of_pool`: the strategy if it has none."""
-        shape = self._shapes.get((number, of_pool, host))
+    def shape(self, number: int, job: JobRow | None = None, host: int | None = None) -> ShapeView:
+        """The shape of a number for tasks of a job, bound to a host where that is given; no job: of any pool."""
+        strategy, host_pools = (
+            (PACK, ()) if job is None else (job.strategy, self._reach(job) if self._has_pools else ())
+        )
+        shape = self._shapes.get((number, strategy, host_pools, host))
         if shape is None:
-            shape_row = self._known[number]
-            if shape_row.strategy not in (OF_POOL, of_pool):  # the same whatever the pool has
-                shape = self.shape(number, shape_row.strategy, host)
-            else:
-                shape = ShapeView(self, number, shape_row, host, of_pool)
-            self._shapes[number, of_pool, host] = shape
+            shape_row, key = self._known[number], (number, strategy, host_pools, host)
+            own = shape_row.strategy if shape_row.strategy != OF_POOL else strategy  # the same whatever the pool has
+            whole = (number, own, host_pools, host)
+            shape = self._shapes.get(whole) or ShapeView(self, shape_row, whole)
+            self._shapes[key] = self._shapes[whole] = shape
         return shape
+
+    def chooser(self, shape: Shape, devices: DeviceNeed | None, strategy: int) -> CardChooser | None:
+        """The way to the hosts of a shape by their cards; None: its strategy looks at none."""
+        if strategy not in RULES or self.devices is None or not self.hosts.have_cards:
+            return None
+        return CardChooser(self.hosts.expected, self.devices, task_shape(shape.need, devices), RULES[strategy])
+
+    def alternatives(self, shape: ShapeView) -> list[ShapeView]:
+        """A shape and the alternatives behind it, in their order."""
+        if shape.others is None:
+            waiting, vector = self._known[shape.number], self.hosts.kinds.asked_of_host
+            took = (with_alternative(waiting, at, vector) for at in range(1, len(alternatives_of(waiting))))
+            shape.others = [ShapeView(self, each, shape.key) for each in took]
+            for other in shape.others:
+                if self.closed is not None:
+                    other.shut(self.closed)
+        return [shape, *shape.others]
+
+    def ways(self, parts: Sequence[tuple[ShapeView, int]]) -> list[Parts]:
+        """The parts of a unit as they are, then by each alternative behind the first; who has fewer than others takes
+        the last one.
+        """
+        ways = [self.alternatives(shape) for shape, _ in parts] if any(shape.has_others for shape, _ in parts) else []
+        later = (
+            tuple((way[min(at, len(way) - 1)], size) for way, (_, size) in zip(ways, parts, strict=True))
+            for at in range(1, max(map(len, ways), default=0))
+        )
+        return [tuple(parts), *later]
+
+    def is_hopeless(self, shape: ShapeView, tasks: int) -> bool:
+        """Whether as many tasks of a shape have found no place before, whichever alternative they took."""
+        if not shape.has_others:
+            return shape.too_many <= tasks
+        return all(each.too_many <= tasks for each in self.alternatives(shape))
 
     def put(self, shape: ShapeView, hosts: I64) -> None:
         """Puts a task on each of the chosen hosts, which have room for it."""
@@ -272,11 +150,20 @@ class ClusterView:
     def request(self, shape: ShapeView, size: int, open_: Mask) -> Request:
         """So many tasks of a shape of the job whose neighbours are looked at."""
         assert self.neighbours is not None
-        rules = self.neighbours.of(shape.rules, shape.unmet, shape.column)
+        rules = self.neighbours.of(shape.rules, shape.unmet, shape.column, shape.devices)
         may = have_room(self.free, shape.column) & (rules.why() == FREE)
         self._ruled_feasible[shape.number] = int(np.count_nonzero(open_ & may))
         return Request(
-            size, shape.column, shape.score, open_, shape.spread, shape.scoring, shape.order, shape.fixed_ports, rules
+            size,
+            shape.column,
+            shape.score,
+            open_,
+            shape.spread,
+            shape.scoring,
+            shape.order,
+            shape.fixed_ports,
+            rules,
+            shape.cards,
         )
 
     def claimed(self, slots: I64, hosts: I64) -> None:
@@ -296,7 +183,8 @@ class ClusterView:
             self.closed = np.zeros(len(self.hosts.ids), dtype=np.bool_)
         self.closed[hosts] = True
         for shape in self._shapes.values():
-            shape.shut(self.closed)
+            for each in (shape, *(shape.others or ())):
+                each.shut(self.closed)
 
     def each(self, shape: ShapeView, count: int, level: I64 | None) -> I64:
         """Puts up to `count` tasks one by one; returns a host for each that found one. `level` counts the job's tasks
@@ -389,7 +277,8 @@ class ClusterView:
         ranks = None if shape.is_told else np.where(shape.open, shape.meeting.rank, engine_view.CLOSED).astype(np.int8)
         shape.is_told = True
         conditions = engine_view.Conditions(shape.meeting.request, shape.fixed_ports, shape.exclusive)
-        return engine_view.Asked(shape.need, shape.strategy, conditions, ranks)
+        strategy = PACK if shape.strategy in RULES else shape.strategy
+        return engine_view.Asked(shape.need, strategy, conditions, ranks)
 
     def _on_engine(self, shape: ShapeView, count: int, level: I64 | None, whole: bool) -> I64:
         """Has the engine put tasks on hosts, and puts them here."""
@@ -452,7 +341,7 @@ class ClusterView:
         """Whether as many tasks that belong together have found no place before."""
         if any(size >= shape.too_many for shape, size in parts):
             return True
-        return len(parts) > 1 and tuple((shape.number, size) for shape, size in parts) in self._mixed
+        return len(parts) > 1 and _mix(parts) in self._mixed
 
     def with_own(self, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom, level: I64 | None) -> list[I64] | None:
         """As `gang`, for a unit for which room is kept. What it doesn't use of that stays kept for now."""
@@ -466,6 +355,15 @@ class ClusterView:
             and (one := self._one_with_own(parts[0][0], own))
         ):
             return one
+        if self.devices is None:
+            return self._with_own(parts, own, level)
+        self.devices.release(own.slot)
+        by_part = self._with_own(parts, own, level)
+        if by_part is None:
+            self.devices.keep_again(own.slot)
+        return by_part
+
+    def _with_own(self, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom, level: I64 | None) -> list[I64] | None:
         free, score = self.free.copy(), self.score.copy()
         free[:, own.hosts] += own.amounts
         score[own.hosts] = scores(free[:, own.hosts], self.weight)
@@ -568,16 +466,17 @@ class ClusterView:
         """Tasks with fixed ports were put on hosts."""
         for port in shape.fixed_ports:
             self._put_ports.setdefault(port, []).append(hosts)
-        for other in self._shapes.values() if shape.fixed_ports else ():
-            if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
-                other.taken(hosts)
+        for first in self._shapes.values() if shape.fixed_ports else ():
+            for other in (first, *(first.others or ())):
+                if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
+                    other.taken(hosts)
 
     def _fail(self, parts: Sequence[tuple[ShapeView, int]]) -> None:
         if len(parts) == 1:
             shape, size = parts[0]
             shape.too_many = min(shape.too_many, size)
         else:
-            self._mixed.add(tuple((shape.number, size) for shape, size in parts))
+            self._mixed.add(_mix(parts))
 
     def _place(self, host_of_task: I64, shape: ShapeView) -> None:
         if len(host_of_task) == 1:
@@ -597,3 +496,8 @@ class ClusterView:
             self.touched += hosts.tolist()
         else:
             self.epoch += 1
+
+
+def _mix(parts: Sequence[tuple[ShapeView, int]]) -> tuple[tuple[int, int, int], ...]:
+    """A gang of several shapes, to compare."""
+    return tuple((shape.number, shape.alternative, size) for shape, size in parts)

@@ -1,7 +1,8 @@
 """The hosts that meet what tasks ask of attributes and taints, and how well, kept for each set of conditions.
 
 The rank of a host for a set is one byte: `CLOSED`, or the sum of the weights of preferences that it doesn't meet, and
-`SPARED` more where it has devices that the set doesn't ask for, or is to be emptied soon. The least comes first.
+`SPARED` more where it has devices that the set doesn't ask for, or is to be emptied soon. The least comes first. Where
+the set may use several host pools, the first of these come before all that, which counts in fewer steps then.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from events.columns import I64
 from events.conditions import EXCLUSIVE, MEETS, evaluate, exclusive_names, tops
-from processors.placement.attributes import Attributes, Mask, first_of
+from events.host_pools import SHARED
+from processors.placement.attributes import Attribute, Attributes, Mask, first_of
 from processors.placement.packing import RANK_SHIFT
 from processors.state.record_rows import ConstraintRow
 
@@ -24,19 +26,26 @@ LOG_MAX = 65_536
 
 CLOSED = 255
 SPARED = 64
+RANKS = 128
+"""Ranks of hosts that may be used are below it."""
+TIERS = 4
+"""So many host pools have a place of their own in the order, those behind them have the last."""
 
 
 class Request(NamedTuple):
-    """The conditions of tasks, the taints that they tolerate, and the devices that they ask for."""
+    """The conditions of tasks, the taints that they tolerate, the devices that they ask for, and the host pools that
+    they may use, the first choice first; none: any.
+    """
 
     conditions: tuple[ConstraintRow, ...] = ()
     tolerations: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    host_pools: tuple[str, ...] = ()
 
 
 class ConditionSet:
     """Columns of one set over hosts. `unmet`: the index of the first condition that isn't met, behind them one for
-    taints and one for hosts that are exclusive, or `MEETS`; `rank` as above.
+    taints, one for hosts that are exclusive and one for those of other host pools, or `MEETS`; `rank` as above.
     """
 
     def __init__(self, request: Request) -> None:
@@ -55,6 +64,11 @@ class ConditionSet:
         """In place of an index: the host takes only tasks that name it."""
         return len(self.request.conditions) + 1
 
+    @property
+    def outside(self) -> int:
+        """In place of an index: the host is in a host pool that the tasks may not use."""
+        return len(self.request.conditions) + 2
+
 
 class Constraints:
     """Hosts by what conditions look at, and the sets that were requested."""
@@ -63,6 +77,8 @@ class Constraints:
         self._attributes = Attributes()
         self._taints = Attributes()
         self._devices = Attributes()
+        self._host_pools = Attribute()
+        """The host pools of hosts that aren't in `SHARED`."""
         self._leaving: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._sets: dict[Request, ConditionSet] = {}
         self._changes: list[int] = []
@@ -91,6 +107,11 @@ class Constraints:
             self._leaving[host] = is_leaving
             self._changes.append(host)
 
+    def pooled(self, host: int, host_pool: str) -> None:
+        """A host is in a host pool."""
+        self._host_pools.set(host, None if host_pool == SHARED else host_pool)
+        self._changes.append(host)
+
     def is_leaving(self, host: int) -> bool:
         """Whether a host is to be emptied soon."""
         return host < len(self._leaving) and bool(self._leaving[host])
@@ -100,6 +121,7 @@ class Constraints:
         if hosts < len(self._attributes):
             for columns in (self._attributes, self._taints, self._devices):
                 columns.cut(hosts)
+            self._host_pools.cut(hosts)
             for each in self._sets.values():
                 each.unmet, each.rank = first_of(each.unmet, hosts), first_of(each.rank, hosts)
 
@@ -140,6 +162,7 @@ class Constraints:
 
     def _judge(self, own: ConditionSet, hosts: I64) -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
         conditions, unmet = own.request.conditions, np.full(len(hosts), MEETS, dtype=np.int16)
+        host_pools = own.request.host_pools
         wished = np.zeros(len(hosts), dtype=np.int64)
         for at in tops(conditions):
             met, _ = evaluate(conditions, at, lambda one: self._attributes.met(one, hosts))
@@ -147,6 +170,8 @@ class Constraints:
                 wished[~met] += conditions[at].weight
             else:
                 unmet[~met & (unmet == MEETS)] = at
+        if host_pools:
+            unmet[~self._in(host_pools, hosts) & (unmet == MEETS)] = own.outside
         unmet[~self._tolerated(own.request.tolerations, hosts) & (unmet == MEETS)] = own.tainted
         unmet[~self._named(conditions, hosts) & (unmet == MEETS)] = own.exclusive
         for name in self._devices.names:
@@ -157,6 +182,8 @@ class Constraints:
             leaving = np.zeros(len(hosts), dtype=np.bool_)
             leaving[noted] = self._leaving[hosts[noted]]
             wished[leaving & (wished < SPARED)] += SPARED
+        if len(host_pools) > 1:
+            wished = self._in_order(host_pools, hosts, wished)
         wished[unmet != MEETS] = CLOSED
         return unmet, wished.astype(np.uint8)
 
@@ -168,6 +195,20 @@ class Constraints:
                 allowed = frozenset(each.partition("=")[2] for each in tolerations if each.startswith(f"{key}="))
                 mask &= self._taints[key].among(allowed, partial(_is_none_or_in, allowed), hosts)
         return mask
+
+    def _in(self, host_pools: tuple[str, ...], hosts: I64) -> Mask:
+        """The hosts that are in one of some host pools."""
+        return self._host_pools.among(host_pools, lambda name: (name or SHARED) in host_pools, hosts)
+
+    def _in_order(self, host_pools: tuple[str, ...], hosts: I64, wished: I64) -> I64:
+        """The ranks of hosts, those in the first of host pools first."""
+        bits = 1 if len(host_pools) == 2 else 2
+        steps: I64 = np.minimum(-(-wished >> bits), (RANKS >> bits) - 1)
+        tier: I64 = np.zeros(len(hosts), dtype=np.int64)
+        for at in range(1, min(len(host_pools), TIERS)):
+            tier[self._in(host_pools[at:], hosts)] = at
+        ranks: I64 = tier * (RANKS >> bits) + steps
+        return ranks
 
     def _named(self, conditions: Sequence[ConstraintRow], hosts: I64) -> Mask:
         """The hosts that are no one's, or that a condition names."""
@@ -181,10 +222,13 @@ def _is_none_or_in(names: frozenset[str], value: str | None) -> bool:
 
 
 def request_of(
-    conditions: tuple[ConstraintRow, ...], tolerations: Sequence[str] = (), devices: Sequence[str] = ()
+    conditions: tuple[ConstraintRow, ...],
+    tolerations: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    host_pools: tuple[str, ...] = (),
 ) -> Request:
     """A set by its content, each part in one order."""
-    return Request(conditions, tuple(sorted({*tolerations})), tuple(devices))
+    return Request(conditions, tuple(sorted({*tolerations})), tuple(devices), host_pools)
 
 
 def order_of(rank: NDArray[np.uint8]) -> I64 | None:

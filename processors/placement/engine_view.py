@@ -140,9 +140,9 @@ class OnEngine:
 
     @staticmethod
     def can_be(request: RuledRequest) -> bool:
-        """Whether it knows the rules: not wishes, groups of single hosts, and tasks that are spread within groups."""
+        """Whether it knows the rules: not wishes, devices, groups of single hosts, tasks that spread within groups."""
         spread_ = request.rules.spread
-        if request.rules.wishes:
+        if request.rules.wishes or request.rules.devices is not None or request.cards is not None:
             return False
         return spread_ is None or (not request.spread and len(spread_.counts) * 16 <= len(request.open_))
 

@@ -17,11 +17,14 @@ from events.conditions import text_of
 from events.reasons import LASTING
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
-from processors.placement.cluster_view import ClusterView, ShapeView
+from events.words import SEGMENTS, WITHIN
+from processors.placement.cluster_view import ClusterView
 from processors.placement.gang_search import Part, in_turn, together
+from processors.placement.group_rooms import GroupRooms, level_of, room_when_empty
 from processors.placement.neighbours import (
     AFFINITY,
     APART,
+    DEVICES,
     FREE,
     LIMIT,
     RULE_NAMES,
@@ -33,6 +36,7 @@ from processors.placement.neighbours import (
 )
 from processors.placement.packing import Mask, Weights, feasible, fits, have_room
 from processors.placement.room.kept import OwnRoom
+from processors.placement.shape_view import ShapeView
 from processors.placement.states import ABSENT, STAGES, STATES, TAKES, TAKES_BOUND, Phase
 from processors.state.record_rows import ConstraintRow, RulesRow
 
@@ -57,6 +61,7 @@ RULE_CODES = {
     LIMIT: Code.HOST_LIMIT_REACHED,
     AFFINITY: Code.AFFINITY_UNMET,
     APART: Code.KEPT_APART,
+    DEVICES: Code.NO_DEVICES_FIT,
     SPREAD: Code.SPREAD_LIMIT,
     SHARED: Code.NO_EMPTY_HOST,
     WINDOW: Code.WINDOW_TOO_SOON,
@@ -66,9 +71,9 @@ RULE_CODES = {
 
 OF_HOST = (Code.BOUND_HOST_BUSY, Code.BOUND_HOST_IN_MAINTENANCE)
 """Reasons of tasks that are bound to a host which passes."""
-MARKS = (Code.HOSTS_TAINTED, Code.HOSTS_EXCLUSIVE)
+MARKS = (Code.HOSTS_TAINTED, Code.HOSTS_EXCLUSIVE, Code.OUTSIDE_HOST_POOLS)
 """Why hosts are closed that meet all conditions, in the order of `ConditionSet`."""
-MARK_NAMES = ("tainted", "exclusive")
+MARK_NAMES = ("tainted", "exclusive", "in other host pools")
 
 
 class Reason(NamedTuple):
@@ -121,6 +126,8 @@ def _ruled(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], neighbours
     part = next((at for at, each in enumerate(requests) if fit[at] < each.size), None)
     if part is None:
         neighbours.leave(by_part, requests)
+        if (level := level_of(parts)) is not None and level.segment:
+            fit = (GroupRooms(view, parts, level, neighbours).fit,)
         return Reason(Code.NO_GROUP_FITS, 0, fit)
     hosts = feasible(view.free, parts[part][0].need, parts[part][0].open)
     if not len(hosts) and parts[part][0].exclusive:
@@ -153,19 +160,66 @@ def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Re
     nothing = (0,) * len(parts)
     if not len(counting):
         return Reason(Code.NO_HOSTS, 0, nothing)
-    meeting = [shape.part(size)._replace(open_=hosts.counts & (shape.unmet < 0)) for shape, size in parts]
+    meeting = [shape.part(size)._replace(open_=hosts.counts & _could(view, shape)) for shape, size in parts]
     ways = [*_ways_when_empty(view, parts, meeting)]
     searches = (together(free, view.weight, way, None) for free, way in ways)
     if any(each.hosts is not None or not each.proven for each in searches):
-        return None
+        return _segments_when_empty(view, parts) or _devices_when_empty(view, parts) or _spread_when_empty(view, parts)
     if (code := _kept_away(view, parts)) is not None:
         fit = _fit(whole, view.weight, meeting)
         return Reason(code, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
     for at, (shape, size) in enumerate(parts):
-        if not meeting[at].open_.any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
+        if not (hosts.counts & (shape.unmet < 0)).any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
             return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
     fit = max((_fit(free, view.weight, way) for free, way in ways), key=sum, default=nothing)
     return Reason(Code.NEVER_FITS, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
+
+
+def _segments_when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
+    """Why the segments of a gang, or all of it with its devices in one group, wouldn't find a place on empty hosts
+    either, though its tasks would; None: they would, or it has none.
+    """
+    level = level_of(parts)
+    if level is None or not (level.segment or any(shape.devices is not None for shape, _ in parts)):
+        return None
+    rooms = GroupRooms(view, parts, level, None)
+    fit = rooms.fit if level.segment else int(rooms.room.max(initial=0))
+    return Reason(Code.NEVER_FITS, 0, (fit,)) if fit < sum(size for _, size in parts) else None
+
+
+def _devices_when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
+    """Why they wouldn't find their devices on empty hosts, though amounts would do; None: they would, or ask none. A
+    card that is set aside or unwell is no card.
+    """
+    if view.devices is None or all(shape.devices is None for shape, _ in parts):
+        return None
+    fit = tuple([int(room_when_empty(view, shape, size).sum()) for shape, size in parts])
+    part = next((at for at, (_, size) in enumerate(parts) if fit[at] < size), None)
+    return Reason(Code.NEVER_FITS, part, fit) if part is not None else None
+
+
+def _spread_when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
+    """Why the groups of a spread wouldn't hold them on empty hosts either, by the most tasks that each may have; None:
+    they would, or there is no such rule.
+    """
+    rules = [shape.rules or RulesRow() for shape, _ in parts]
+    over, most, tasks = rules[0].spread_over, max(each.most for each in rules), sum(size for _, size in parts)
+    if not all(each.most and each.spread_over == over for each in rules):
+        return None
+    groups = view.hosts.groups(over)
+    room = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
+    for shape, size in parts:
+        np.add.at(room, groups, room_when_empty(view, shape, size))
+    fit = int(np.minimum(room, most).sum())
+    return Reason(Code.NEVER_FITS, 0, (fit,)) if fit < tasks else None
+
+
+def _could(view: ClusterView, shape: ShapeView) -> Mask:
+    """The hosts that meet the conditions of a shape, and whose devices could hold a task."""
+    meets: Mask = shape.unmet < 0
+    return (
+        meets & view.devices.could(shape.devices) if view.devices is not None and shape.devices is not None else meets
+    )
 
 
 def _ways_when_empty(
@@ -181,10 +235,11 @@ def _ways_when_empty(
         limit = max(each.host_limit for each in rules)
         free = np.vstack([free, np.full(free.shape[1], limit)])
         ways = [part._replace(need=(*part.need, 1), scoring=None, order=None) for part in parts]
-    if not rules[0].within:
+    level = level_of(shapes)
+    if level is None or level.segment:
         yield free, ways
         return
-    groups = view.hosts.constraints.groups(rules[0].within)
+    groups = view.hosts.groups(level.name)
     open_ = np.logical_or.reduce([part.open_ for part in ways])
     for group in distinct(groups[open_]).tolist():
         there = np.flatnonzero(groups == group)
@@ -269,12 +324,17 @@ def explanation(
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = view.hosts
     free, kept_room = (hosts.whole, view.kept) if code in LASTING else _seen(view, own)
-    room = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
+    fit = fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
+    if code in LASTING:
+        fit[~_could(view, shape)] = 0  # what is there is enough or not, but its devices never are
+    room = free - shape.column * fit
     if neighbours is not None and code not in LASTING:
         reasons = _reasons_of_rules(view, shape, code, neighbours, size)
     else:
         reasons = hosts_reasons(view, shape, code, room, kept_room)
-    near = nearest(view, shape, room, np.flatnonzero(reasons < OPEN))
+    by_devices = shape.devices is not None and code not in LASTING  # more tasks fit by amounts than by devices
+    among = np.flatnonzero((reasons < OPEN) | (reasons == RULED + DEVICES))
+    near = nearest(view, shape, free if by_devices else room, among, when_empty=code in LASTING)
     return unplaced(view, shape, code, reasons[hosts.present > 0], near)
 
 
@@ -346,11 +406,15 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
         short[~shape.ports_free] = FIXED_PORT
     if code not in LASTING and view.closed is not None and shape.host is None and not shape.exclusive:
         short[view.closed] = RULED + SHARED
+    if shape.devices is not None and view.devices is not None:
+        lacks = ~view.devices.could(shape.devices) if code in LASTING else ~view.devices.fits(shape.devices)
+        short[(short == OPEN) & lacks] = RULED + DEVICES
     reason = np.where(shape.unmet >= 0, CONSTRAINT + shape.unmet.astype(np.int64), short)
     if shape.fixed_ports:  # else only one of the same tasks there can be the reason
         reason[reason == OPEN] = FIXED_PORT
     if code == Code.NEVER_FITS and (rules := shape.rules) is not None:
-        reason[reason == OPEN] = RULED + (LIMIT if rules.host_limit else len(RULE_NAMES) if rules.within else FREE)
+        grouped = bool(rules.within or rules.segments)
+        reason[reason == OPEN] = RULED + (LIMIT if rules.host_limit else len(RULE_NAMES) if grouped else FREE)
     reason = np.where(phase == Phase.UP, reason, OPEN + phase)
     if hosts.in_maintenance and code not in LASTING:
         closed = hosts.barred > (1 if code in OF_HOST else 0)
@@ -377,7 +441,8 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
 def _rule_name(shape: ShapeView, rule: int) -> str:
     """The name of a rule about other tasks; that of `within` has its attribute, as that of a constraint has."""
     if rule == len(RULE_NAMES):
-        return f"within:{shape.rules.within}" if shape.rules is not None else "within"
+        rules = shape.rules or RulesRow()
+        return f"{SEGMENTS}{rules.nearness}" if rules.segments else f"{WITHIN}{rules.within}"
     return "spread target" if rule == SPREAD and shape.rules is not None and shape.rules.targets else RULE_NAMES[rule]
 
 
@@ -388,8 +453,12 @@ def _condition_name(conditions: Sequence[ConstraintRow], at: int) -> str:
     return f"constraint:{conditions[at].attribute or text_of(conditions, at)[:WORD_MAX]}"
 
 
-def nearest(view: ClusterView, shape: ShapeView, room: I64, among: I64) -> tuple[NearMiss, ...]:
-    """The hosts that lack least for one task, each kind by its share of the largest host."""
+def nearest(
+    view: ClusterView, shape: ShapeView, room: I64, among: I64, when_empty: bool = False
+) -> tuple[NearMiss, ...]:
+    """The hosts that lack least for one task, each kind by its share of the largest host. `when_empty`: `room` is that
+    of empty hosts.
+    """
     need = shape.column[:-1]
     lacks = np.where(need, np.maximum(need - room[:-1, among], 0), 0)
     distance = np.zeros(len(among), dtype=np.int64)
@@ -397,6 +466,16 @@ def nearest(view: ClusterView, shape: ShapeView, room: I64, among: I64) -> tuple
         distance += np.minimum(row, LACK_MAX // weight) * weight
     first = np.argsort(distance, kind="stable")[:NEAREST]
     return tuple(
-        NearMiss(host_id=view.hosts.ids[host], lacks=view.hosts.kinds.amounts(lack))
+        NearMiss(
+            host_id=view.hosts.ids[host],
+            lacks=view.hosts.kinds.amounts(lack),
+            devices=_lacking_devices(view, shape, host, when_empty),
+        )
         for host, lack in zip(among[first].tolist(), lacks[:, first].T.tolist(), strict=True)
     )
+
+
+def _lacking_devices(view: ClusterView, shape: ShapeView, host: int, when_empty: bool) -> str:
+    if view.devices is None or shape.devices is None:
+        return ""
+    return view.devices.lack(host, shape.devices, when_empty)

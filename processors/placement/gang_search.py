@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64, counted
+from processors.placement.devices.needs import DeviceNeed
 from processors.placement.packing import MANY, Mask, Scoring, Weights, by_scores, fits, pack, scores, spread
 from processors.placement.room.obstacles import Obstacles
 
@@ -47,6 +48,14 @@ class Part(NamedTuple):
     """Those who must leave a host by rules about neighbours, where others may be preempted; None: nobody anywhere."""
     within: I64 | None = None
     """The group of each host, where all tasks of the unit must be in one; None: they need not."""
+    segments: tuple[I64, int] | None = None
+    """The group of each host, and the tasks of a segment, each of which must be in one group; None: there are none."""
+    devices: DeviceNeed | None = None
+    """The devices and cores that each of its tasks takes."""
+    in_link_group: bool = False
+    """Whether all tasks of the unit must be in one link group, of one host as `within` says."""
+    near: tuple[I64, Sequence[I64]] | None = None
+    """The group of each host, and the part of each level above of each group, where tasks are to be on few of them."""
 
 
 Ports = Sequence[tuple[int, ...]]

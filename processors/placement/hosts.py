@@ -14,12 +14,27 @@ from events.bounds import IMAGES_MAX, LOAD_STEPS
 from events.codes import Stage
 from events.columns import I64
 from events.host_offers import offer_fault
+from events.host_pools import SHARED
 from events.records.hosts import HostBack, HostConnected, HostImages, HostOffered, HostSilent, HostsLoaded
 from events.records.lifecycle import HostReconciled
-from events.records.placement import HostHearingChanged, HostLost, HostRemoved, HostTainted
-from events.resources import REVOCABLE, Kinds, in_order
+from events.records.placement import (
+    HostDeviceChanged,
+    HostHearingChanged,
+    HostLost,
+    HostPoolChanged,
+    HostRemoved,
+    HostsPooled,
+    HostTainted,
+)
+from events.resources import GPU, GPU_MEMORY, REVOCABLE, Kinds, in_order, is_gpu
+from events.topology import HOST, LINK_GROUP
 from processors.placement.constraints import ConditionSet, Constraints, request_of
+from processors.placement.devices.expected import ExpectedTasks
+from processors.placement.devices.host_devices import HostDevices
+from processors.placement.devices.layouts import EMPTY, device_rows, layout_of, vanished
+from processors.placement.devices.needs import DeviceNeed, device_need
 from processors.placement.engine.engine import Engine
+from processors.placement.host_pools import HostPools
 from processors.placement.host_ports import HostPorts
 from processors.placement.packing import Mask, Scales, scales_of
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
@@ -41,11 +56,15 @@ class Hosts:
 
     def __init__(self, cell: Table[str, CellRow], current: CurrentInput) -> None:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
+        self.expected = ExpectedTasks()
         self.lent: Table[str, LentRow] = struct_table("lent", LentRow)
         """The hosts that lend slack, or did."""
         self._cell = cell
         self._input = current
         self.kinds = Kinds()
+        self.topology: tuple[str, ...] = ()
+        """The levels of the cell's tree of hosts, the highest first."""
+        self.pools = HostPools()
         self._clear()
 
     def _clear(self) -> None:
@@ -63,6 +82,11 @@ class Hosts:
         self.engine: Engine | None = None
         """The board of many hosts, derived, and kept from one decision to the next."""
         self.ports = HostPorts()
+        self.devices = HostDevices()
+        self._set_aside: dict[int, I64] = {}
+        """By host the amounts of its devices that take no tasks, by kind."""
+        self.vacated: dict[int, frozenset[str]] = {}
+        """By host the devices that its runs are to leave."""
         self._columns = np.zeros((2 * (len(self.kinds) + 1) + 9, WIDTH_MIN), dtype=np.int64)
         self._point()
 
@@ -128,9 +152,16 @@ class Hosts:
         self.places.restored({host_id: row.number for host_id, row in self.table.items()})
         self._grow()
         self.phase[:] = Phase.LOST
+        self.expected.restored()
+        self.devices.kinds = {each.kind: None for row in self.table.values() for each in row.devices}
         for row in self.table.values():
             self._offer(row)
+            self._vacate(row)
             self._derive(row)
+        self.pools.restored()
+        for host_id, host_pool in self.pools.of_host.items():
+            if host_id in self.table:
+                self.constraints.pooled(self.table[host_id].number, host_pool)
 
     def hold(self, numbers: I64, needs: I64, sign: int = 1) -> None:
         """Runs take what they need (`needs` is [kinds, runs]) from hosts, or (`sign` -1) give it back."""
@@ -175,12 +206,19 @@ class Hosts:
         self.ports.give_back(number, ports)
         self.used[-1, number] -= self.table[self.ids[number]].in_range(ports)
 
-    def condition_set(self, shape: Shape) -> ConditionSet:
-        """The columns over hosts of what tasks of a shape ask of attributes, taints and devices."""
+    def condition_set(self, shape: Shape, host_pools: tuple[str, ...]) -> ConditionSet:
+        """The columns over hosts of what tasks of a shape ask of attributes, taints and devices, in the host pools that
+        they may use.
+        """
         rules = shape.rules
         return self.constraints.of(
-            request_of(shape.constraints, rules.tolerations if rules else (), self._devices(shape.need))
+            request_of(shape.constraints, rules.tolerations if rules else (), self._devices(shape.need), host_pools)
         )
+
+    @property
+    def have_cards(self) -> bool:
+        """Whether some host has GPUs."""
+        return self.devices.any and bool(self.capacity[self.kinds.names.index(GPU)].any())
 
     def _devices(self, amounts: Iterable[int]) -> list[str]:
         """The scarce kinds among amounts of all kinds."""
@@ -195,6 +233,14 @@ class Hosts:
         capacity = self.capacity.copy()
         capacity[at] = capacity[self.kinds.names.index("cpu")]
         return capacity
+
+    def may_fit(self, need: Sequence[int], tasks: int) -> bool:
+        """Whether hosts that count could hold so many tasks that need so much each, were they empty."""
+        if not self.counting.any():
+            return True
+        largest, whole = (self.capacity[:-1] * self.counts).max(axis=1), self.counted.sum(axis=1)
+        pairs = zip(need, largest.tolist(), whole.tolist(), strict=True)
+        return all(not each or (each <= most and each * tasks <= all_) for each, most, all_ in pairs)
 
     def scales(self) -> Scales:
         """The weights by the largest hosts that count."""
@@ -229,6 +275,7 @@ class Hosts:
             row.port_first, row.port_last = event.port_first, event.port_last
             row.attributes = dict(sorted(event.attributes.items()))
             row.taints = dict(sorted(event.taints.items()))
+            self._has_devices(row, event)
         else:
             row.withdraw()
         if before != row.offer:
@@ -305,6 +352,10 @@ class Hosts:
         leaving = [number for number, leaves in self.in_maintenance.items() if leaves]
         if leaving:
             amounts[:, leaving] = np.minimum(amounts[:, leaving], self.used[:-1, leaving])
+        for number, aside in self._set_aside.items():  # what runs have of such devices still counts
+            amounts[:, number] = np.maximum(
+                amounts[:, number] - aside, np.minimum(amounts[:, number], self.used[:-1, number])
+            )
         return amounts
 
     def taint(self, event: HostTainted, now: int) -> None:
@@ -314,6 +365,41 @@ class Hosts:
         row.evicts = event.evicts
         self.changed()
         self._offer(row)
+
+    def device_changed(self, event: HostDeviceChanged, now: int) -> None:
+        """An operator sets a device aside, or gives it back."""
+        row = self.table.change(event.host_id)
+        others = {name: ends for name, ends in row.disabled.items() if name != event.device}
+        row.disabled = dict(sorted((others | ({event.device: event.ends} if event.disabled else {})).items()))
+        self.changed()
+        self._vacate(row)
+        self._offer(row)
+
+    def _vacate(self, row: HostRow) -> None:
+        """Brings the devices that runs are to leave up to the row."""
+        if ends := frozenset(device for device, ends in row.disabled.items() if ends):
+            self.vacated[row.number] = ends
+        else:
+            self.vacated.pop(row.number, None)
+
+    def pool_changed(self, event: HostPoolChanged, now: int) -> None:
+        """A host pool is so now: jobs of some kinds may use other hosts."""
+        self.pools.changed(event)
+        self.changed()
+
+    def pooled(self, event: HostsPooled, now: int) -> None:
+        """Hosts are in another host pool; tasks that found no place are tried again."""
+        for host_id in event.host_ids:
+            self._pool(host_id, event.host_pool)
+        self.changed()
+
+    def _pool(self, host_id: str, host_pool: str) -> None:
+        if host_pool != SHARED:
+            self.pools.of_host.put(host_id, host_pool)
+        elif host_id in self.pools.of_host:
+            self.pools.of_host.remove(host_id)
+        if host_id in self.table:
+            self.constraints.pooled(self.table[host_id].number, host_pool)
 
     def images(self, event: HostImages, now: int) -> None:
         """A host has these images. No task waits for one, so nothing is tried again."""
@@ -328,16 +414,22 @@ class Hosts:
         row = self.table[event.host_id]
         if row.offered != NEVER:
             self.changed()
+        if event.host_id in self.pools.of_host:
+            self._pool(event.host_id, SHARED)
         self.table.remove(event.host_id)
         self.untold.pop(event.host_id, None)
         self.shrunken.forget(row.number)
         self._columns[:, row.number] = 0
+        self.devices.offer(row.number, EMPTY)
+        self._set_aside.pop(row.number, None)
+        self.vacated.pop(row.number, None)
         self.offers += 1
         self.phase[row.number] = Phase.LOST
         self.constraints.changed(row.number, {}, {}, {})
         self.constraints.leaves(row.number, False)
         self.places.give_back(row.number)
         self.ports.cut(len(self.ids))
+        self.devices.cut(len(self.ids))
         self.constraints.cut(len(self.ids))
         width = self._columns.shape[1]
         while len(self.ids) <= width // 4 and width > WIDTH_MIN:
@@ -345,6 +437,12 @@ class Hosts:
         if width < self._columns.shape[1]:
             self._columns = self._columns[:, :width].copy()
         self._point()
+
+    def groups(self, over: str) -> I64:
+        """The number of each host's group: those that have the same value of an attribute, or each `host` by itself, as
+        also for groups within hosts; 0: those without the attribute.
+        """
+        return np.arange(len(self.ids)) if over in (HOST, LINK_GROUP) else self.constraints.groups(over)
 
     def know(self, kinds: Kinds) -> None:
         """The cell has more kinds, for which there are columns already, or other amounts of licences."""
@@ -365,6 +463,8 @@ class Hosts:
             return self.table.change(host_id)
         row = self.table.put(host_id, HostRow(self.places.take(host_id)))
         self._grow()
+        if host_id in self.pools.of_host:
+            self.constraints.pooled(row.number, self.pools.of_host[host_id])
         self._offer(row)
         self._derive(row)
         return row
@@ -381,6 +481,7 @@ class Hosts:
         for number in range(len(self.ports.taken), len(self.ids)):
             self.constraints.changed(number, {}, {}, {})
         self.ports.grow(len(self.ids))
+        self.devices.grow(len(self.ids))
         self._point()
 
     def _offer(self, row: HostRow) -> None:
@@ -388,6 +489,7 @@ class Hosts:
         number = row.number
         self.capacity[:, number] = [*self.kinds.offered(row.capacity, row.sizes), row.port_last - row.port_first + 1]
         self.offers += 1
+        self._lay_out(row)
         if self.kinds.revocable >= 0:
             self.lends(self.ids[number])
         self.used[-1, number] = row.in_range(self.ports.taken[number])
@@ -398,6 +500,59 @@ class Hosts:
         devices = dict.fromkeys(self._devices(self.capacity[:-1, row.number].tolist()), "")
         attributes = row.attributes | {image_attribute(digits): VALUE for digits in row.images}
         self.constraints.changed(row.number, attributes, row.taints | row.tainted, devices)
+
+    def _has_devices(self, row: HostRow, event: HostOffered) -> None:
+        """An offer names devices, or none any more. What runs have stays, as devices that take no tasks."""
+        now = device_rows(event.devices)
+        if now or row.devices or row.former:
+            row.former = vanished((*row.devices, *row.former), now, {*self.devices.ids_held(row.number)})
+        row.devices, row.cores = now, tuple(event.cores_array.tolist())
+        if new := {each.kind: None for each in now if each.kind not in self.devices.kinds}:
+            self.devices.kinds |= new
+            for other in self.table.values():
+                self._lay_out(other)
+
+    def _lay_out(self, row: HostRow) -> None:
+        """Brings devices up to the row, and the amounts that follow from them."""
+        number, kinds = row.number, self.devices.kinds
+        layout = layout_of(row.devices, row.former, row.cores, row.capacity, kinds, row.disabled)
+        self.devices.offer(number, layout)
+        self._set_aside.pop(number, None)
+        if not row.devices and not row.former:
+            return
+        aside = np.zeros(len(self.kinds), dtype=np.int64)
+        names = {name: at for at, name in enumerate(self.kinds.names)}
+        amounts = self.capacity[:-1, number]
+        for at in dict.fromkeys(
+            names.get(each, -1) for each in (GPU_MEMORY, *(one.kind for one in layout.layout.devices))
+        ):
+            if at >= 0:
+                amounts[at] = 0
+        healthy = {each.id for each in row.devices if each.healthy}
+        parts = {each.id for each in row.devices if each.of in healthy}  # the memory of their cards is theirs too
+        for device_id, device in zip(layout.ids, layout.layout.devices, strict=True):
+            of_card = is_gpu(device.kind) and device_id not in parts
+            has = [(device.kind, device.share)] + [(GPU_MEMORY, device.memory)] * of_card
+            for name, amount in has:
+                if name in names:
+                    amounts[names[name]] += amount
+                    aside[names[name]] += 0 if device.usable else amount
+        if aside.any():
+            self._set_aside[number] = aside
+
+    def freed(self, number: int) -> None:
+        """Runs on a host have ended: a device that it doesn't offer any more is forgotten with the last who had it."""
+        row = self.table[self.ids[number]]
+        in_use = {*self.devices.ids_held(number)}
+        if any(each.id not in in_use for each in row.former):
+            row = self.table.change(self.ids[number])
+            row.former = tuple(each for each in row.former if each.id in in_use)
+            self._offer(row)
+            self.changed()
+
+    def device_need(self, shape: Shape) -> DeviceNeed | None:
+        """The devices and cores that a task of a shape asks; None: none."""
+        return device_need(self.kinds.names, shape.need, shape.rules, self.devices.kinds)
 
     def lends(self, host_id: str) -> None:
         """Brings the capacity of what a host lends up to the rows."""

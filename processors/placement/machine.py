@@ -13,6 +13,7 @@ from events.records.base import Event
 from events.records.entitlement import (
     AdmissionsRanked,
     GangsAdmitted,
+    HostPoolsWanted,
     PoolAnswered,
     PreemptionRefused,
     PreemptionsOrdered,
@@ -23,10 +24,14 @@ from events.records.hosts import (
     HostBack,
     HostClearRequested,
     HostConnected,
+    HostDeviceRequested,
     HostHealthReported,
     HostImages,
     HostLossConfirmed,
     HostOffered,
+    HostPoolAssigned,
+    HostPoolDefined,
+    HostPoolMoveRequested,
     HostRemovalRequested,
     HostsCordonRequested,
     HostsDrainRequested,
@@ -59,11 +64,15 @@ from events.records.placement import (
     GangsUnplaced,
     HostAnswered,
     HostAvoided,
+    HostDeviceChanged,
     HostHearingChanged,
     HostLost,
     HostMaintenanceChanged,
+    HostPoolChanged,
+    HostPoolMoveStarted,
     HostRemoved,
     HostsAnswered,
+    HostsPooled,
     HostsReserved,
     HostTainted,
     HostTrusted,
@@ -80,9 +89,13 @@ from processors.base import MachineBase
 from processors.placement.assignment import Assignment
 from processors.placement.avoidance import Avoidance
 from processors.placement.campaigns.campaigns import Campaigns
+from processors.placement.card_arrivals import arrived
 from processors.placement.cluster_view import ClusterView
 from processors.placement.conditions import Conditions
+from processors.placement.device_commands import DeviceCommands
 from processors.placement.health_drains import HealthDrains
+from processors.placement.host_pool_commands import HostPoolCommands
+from processors.placement.host_pool_moves import HostPoolMoves
 from processors.placement.host_removal import HostRemovals
 from processors.placement.host_reports import HostReports
 from processors.placement.hosts import Hosts
@@ -112,7 +125,8 @@ from processors.state.table import Table, struct_table
 CHANGES: frozenset[type[Event]] = frozenset(
     (
         *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
-        *(HostAvoided, HostTrusted, HostTainted, HostMaintenanceChanged),
+        *(HostAvoided, HostTrusted, HostTainted, HostMaintenanceChanged, HostPoolChanged, HostsPooled),
+        HostDeviceChanged,
         *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
     )
 )
@@ -123,12 +137,13 @@ BESIDE_WAITING: frozenset[type[Event]] = frozenset(
         *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
         *(CellConfigured, HostTaintRequested, HostImages, HostHealthReported),
         *(HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, HostsAnswered),
-        *(MaintenanceWindowSet, MaintenanceWindowRemoved),
+        *(MaintenanceWindowSet, MaintenanceWindowRemoved, HostPoolDefined, HostPoolAssigned),
+        *(HostPoolMoveRequested, HostPoolMoveStarted, HostDeviceRequested, HostPoolsWanted),
     )
 )
 """Records that change nothing for the tasks that wait."""
 
-CLOSES = HostAvoided | HostTainted | HostMaintenanceChanged
+CLOSES = HostAvoided | HostTainted | HostDeviceChanged | HostMaintenanceChanged | HostPoolChanged | HostsPooled
 """Decisions by which hosts take other tasks than before."""
 
 
@@ -147,17 +162,20 @@ class Placement(MachineBase):
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self.cell.put("cell", CellRow())
         self.hosts = Hosts(self.cell, self._input)
-        self._reports = HostReports(self.hosts, self.cell)
         self._settings = CellSettings()
         self.stages = Stages(self.hosts)
         self.windows = Windows(self.hosts, self.stages, self._settings, self._input)
         self.runs = Runs(self.hosts, self.cell, self._settings, self.windows)
+        self._reports = HostReports(self.hosts, self.cell, self.runs)
         self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input, self.stages)
         self._removals = HostRemovals(self.hosts, self._settings, self._input)
         self.conditions = Conditions(self.hosts, self._settings, self._input)
         self._avoidance = Avoidance(self.hosts, self.conditions, self._input)
         self._health = HealthDrains(self.hosts, self.stages, self.conditions)
         self._taints = Taints(self.hosts, self._input)
+        self._devices = DeviceCommands(self.hosts, self._input)
+        self._host_pools = HostPoolCommands(self.hosts, self._input)
+        self._moves = HostPoolMoves(self.hosts, self.runs, self.stages, self._settings, self._input)
         self._maintenance = Maintenance(self.hosts, self.runs, self.stages, self._settings, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.slack = Slack(self.hosts, self.runs, self._input)
@@ -172,7 +190,7 @@ class Placement(MachineBase):
         self.campaigns.is_well = self.conditions.is_well
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
-        self._set_handlers(*self._of_hosts(), *self._of_runs())
+        self._set_handlers(*self._of_hosts(), *self._of_devices(), *self._of_host_pools(), *self._of_runs())
         self._deadlines = self._deadline_table()
 
     def _of_hosts(self) -> Sequence[Row]:
@@ -193,7 +211,7 @@ class Placement(MachineBase):
                 self._avoidance.host_removed,
                 self.conditions.host_removed,
                 self._health.host_removed,
-                self.stages.host_removed,
+                *(self.stages.host_removed, self._moves.host_removed),
                 self._removed,
                 sharing.removed,
             ),
@@ -221,7 +239,11 @@ class Placement(MachineBase):
             (MaintenanceWindowSet, self.windows.set_asked),
             (MaintenanceWindowRemoved, self.windows.removal_asked),
             (MaintenanceWindowChanged, self.windows.changed, campaigns.window_changed),
-            (HostsAnswered, self._maintenance.answered, self.windows.answered, campaigns.rows.answered),
+            (
+                HostsAnswered,
+                *(self._maintenance.answered, self.windows.answered, campaigns.rows.answered),
+                *(self._host_pools.answered, self._moves.answered),
+            ),
             (
                 HostMaintenanceChanged,
                 self._health.staged,
@@ -229,15 +251,36 @@ class Placement(MachineBase):
                 self.windows.host_changed,
                 self._closed,
                 campaigns.staged,
+                self._moves.staged,
             ),
             (HostTainted, hosts.taint, self._matching.tainted),
             (
                 HostAnswered,
-                *(each.answered for each in (self._liveness, self._removals, self._avoidance, self._taints)),
+                *(self._liveness.answered, self._removals.answered, self._avoidance.answered),
+                *(self._taints.answered, self._devices.answered),
             ),
             (CellConfigured, lambda event, now: self._settings.asked(self._input.offset, event)),
             (PoolAnswered, self._pool_answered),
             (TimerPassed, self._passed, sharing.passed, self.slack.passed, self.surplus.passed),
+        )
+
+    def _of_devices(self) -> Sequence[Row]:
+        """Handlers of records about devices of hosts; the answers stand with those about hosts."""
+        return (
+            (HostDeviceRequested, self._devices.asked),
+            (HostDeviceChanged, self.hosts.device_changed, self.surplus.device_changed),
+        )
+
+    def _of_host_pools(self) -> Sequence[Row]:
+        """Handlers of records about host pools; the answers stand with those about hosts."""
+        return (
+            (HostPoolDefined, self._host_pools.define_asked),
+            (HostPoolAssigned, self._host_pools.assign_asked),
+            (HostPoolChanged, self.hosts.pool_changed, self._moves.defined),
+            (HostsPooled, self.hosts.pooled, self._pooled, self._moves.pooled),
+            (HostPoolMoveRequested, self._moves.asked),
+            (HostPoolMoveStarted, self._moves.started),
+            (HostPoolsWanted, self._moves.wanted),
         )
 
     def _of_runs(self) -> Sequence[Row]:
@@ -256,7 +299,7 @@ class Placement(MachineBase):
                 self.campaigns.job_changed,
             ),
             (GangsQueued, runs.queued),
-            (GangsAdmitted, runs.admissions.admitted),
+            (GangsAdmitted, runs.admissions.admitted, self._arrived),
             (AdmissionsRanked, runs.admissions.ranked, sharing.settle),
             (GangsParked, runs.admissions.parked),
             (TasksPlaced, runs.placed, self.slack.placed, sharing.settle),
@@ -298,6 +341,7 @@ class Placement(MachineBase):
             self._settings.pending,
             self._settings.kept,
             self.hosts.table,
+            self.hosts.expected.table,
             self.hosts.lent,
             self.slack.lending,
             self._liveness.asks,
@@ -306,6 +350,10 @@ class Placement(MachineBase):
             self.conditions.table,
             self._health.starts,
             self._taints.asks,
+            self._devices.asks,
+            self._host_pools.asks,
+            *self.hosts.pools.tables,
+            *self._moves.tables,
             self._maintenance.asks,
             *self.campaigns.tables,
             self.stages.table,
@@ -315,6 +363,7 @@ class Placement(MachineBase):
             self._matching.said,
             self.runs.jobs,
             *self.runs.ports.tables,
+            self.runs.devices.table,
             self.runs.shapes.table,
             self.runs.arena.table,
             *self.sharing.tables,
@@ -325,12 +374,14 @@ class Placement(MachineBase):
         self._settings.restored()
         self.runs.arena.restored()  # first: what is made after takes the memory that its rows give back
         self.hosts.restored(self._settings.kinds)
+        self.hosts.topology = self._settings.now.topology
         self._avoidance.restored()
         self.conditions.restored()
         self._matching.restored()
         self.windows.restored()
         self.runs.restored()
         self.stages.restored()  # behind what runs hold: that is no change of what leaves
+        self._moves.restored()
         self._health.restored()
         self.hosts.watch_shrunk()
         self.slack.restored()
@@ -396,9 +447,15 @@ class Placement(MachineBase):
             if not out:
                 self.conditions.settle()
         out += [] if out else self._taints.decide(budget.left)
+        if not out and self._devices.asks:
+            out += self._devices.decide(budget.left)
+        if not out and self._host_pools.asks:
+            out += self._host_pools.decide()
         rows = self.campaigns.rows
         if not out and (self._maintenance.asks or self.stages.table):
             out += self._maintenance.decide(now, budget.left)
+        if not out and self._moves.is_at_work:
+            out += self._moves.decide(now)
         if not out and (self.windows.asks or self.windows.table):
             out += self.windows.decide(now, budget.left)
         if not out and (rows.asks or rows.going_on):
@@ -427,12 +484,22 @@ class Placement(MachineBase):
         """
         avoidance, taints, maintenance, windows = self._avoidance, self._taints, self._maintenance, self.windows
         rows = self.campaigns.rows
-        asks = avoidance.asks or taints.asks or maintenance.asks or windows.asks or rows.asks
-        if not (asks or self.stages.table or windows.table or rows.going_on or self.conditions.table):
+        is_asked = bool(avoidance.asks or taints.asks or maintenance.asks or windows.asks or rows.asks)
+        is_asked = is_asked or bool(
+            self._host_pools.asks or self._devices.asks or self._moves.asks or self._moves.loads
+        )
+        if not (is_asked or self.stages.table or windows.table or rows.going_on or self.conditions.table):
             return None
         passed_ms = self.cell["cell"].passed_ms
         of_conditions = self._health.next_ms(passed_ms), self.conditions.next_ms(passed_ms)
-        of_operators = avoidance.next_ask_ms(), taints.next_ask_ms(), maintenance.next_ms()
+        of_operators = (
+            avoidance.next_ask_ms(),
+            taints.next_ask_ms(),
+            maintenance.next_ms(),
+            self._host_pools.next_ask_ms(),
+            self._moves.next_ms(),
+            self._devices.next_ask_ms(),
+        )
         return earliest(*of_operators, *of_conditions, windows.next_ms(), rows.next_ms())
 
     def _view(self) -> ClusterView:
@@ -445,6 +512,7 @@ class Placement(MachineBase):
         before, lent = self.hosts.kinds, self._settings.now.slack
         self._settings.answered(event, now)
         kinds, lends = self._settings.kinds, self._settings.now.slack
+        self.hosts.topology = self._settings.now.topology
         if kinds.names != before.names:
             self.runs.shapes.widen(kinds)
             self._restored()
@@ -452,6 +520,8 @@ class Placement(MachineBase):
             self.hosts.know(kinds)
         if lent != lends:
             self.slack.switched(lends, now)
+        if self.hosts.pools.pool_answered(event):
+            self.hosts.changed()
         self.conditions.restored()
 
     def _loaded(self, event: HostsLoaded, now: int) -> None:
@@ -466,6 +536,8 @@ class Placement(MachineBase):
         row.passed_ms = max(row.passed_ms, event.due_ms)
         if self.campaigns.rows.going_on:
             self.campaigns.rows.passed(event.due_ms)
+        if self._moves.loads:
+            self._moves.passed(event.due_ms, now)
 
     def _removed(self, event: HostRemoved, now: int) -> None:
         self.runs.homes.given_up(event.host_id)
@@ -476,10 +548,23 @@ class Placement(MachineBase):
     def _closed(self, event: HostMaintenanceChanged, now: int) -> None:
         """Gives back the room that is kept on hosts which take no new tasks now."""
         table, barred = self.hosts.table, self.hosts.barred
-        closed = [host_id for host_id in event.host_ids if host_id in table and barred[table[host_id].number]]
+        self._give_back(
+            [host_id for host_id in event.host_ids if host_id in table and barred[table[host_id].number]], now
+        )
+
+    def _pooled(self, event: HostsPooled, now: int) -> None:
+        """Gives back the room that is kept on hosts which take other tasks now."""
+        self._give_back([host_id for host_id in event.host_ids if host_id in self.hosts.table], now)
+
+    def _give_back(self, closed: list[str], now: int) -> None:
         if closed:
             self.runs.homes.given_up(*closed)
             self.sharing.closed(closed, now)
+
+    def _arrived(self, event: GangsAdmitted, now: int) -> None:
+        """Learns which tasks come, where hosts have GPUs."""
+        if self.hosts.have_cards:
+            arrived(event, self.runs, self.hosts)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.runs.homes.given_up(event.host_id)

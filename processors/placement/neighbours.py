@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64
+from events.topology import HOST
+from processors.placement.devices.board import DeviceBoard
+from processors.placement.devices.expected import CardChooser
+from processors.placement.devices.needs import DeviceNeed
 from processors.placement.engine.columns import FAR, Ruled
+from processors.placement.host_tree import tree_of
 from processors.placement.hosts import Hosts
 from processors.placement.job_index import Label
 from processors.placement.packing import RANK_SHIFT, Mask, Scoring, Weights, have_room, scores
@@ -21,13 +26,11 @@ from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.record_rows import AffinityRow, RulesRow
 
-HOST = "host"
-"""In place of an attribute: the host itself."""
 NEVER_LEVEL = 1 << 40
 """The level of a group whose target is 0: after all others."""
-FREE, LIMIT, AFFINITY, APART, SPREAD, SHARED, WINDOW = range(7)
+FREE, LIMIT, AFFINITY, APART, SPREAD, SHARED, WINDOW, DEVICES = range(8)
 """Why a host isn't allowed; FREE: it is."""
-RULE_NAMES = ("", "host limit", "affinity", "anti-affinity", "spread", "other tasks", "window")
+RULE_NAMES = ("", "host limit", "affinity", "anti-affinity", "spread", "other tasks", "window", "devices")
 
 
 class Put(NamedTuple):
@@ -42,8 +45,8 @@ class Seen:
     from then on.
     """
 
-    def __init__(self, runs: Runs, hosts: Hosts, arrivals: Arrivals) -> None:
-        self.runs, self.hosts = runs, hosts
+    def __init__(self, runs: Runs, hosts: Hosts, arrivals: Arrivals, devices: DeviceBoard | None = None) -> None:
+        self.runs, self.hosts, self.devices = runs, hosts, devices
         self.arrivals = arrivals
         """The units for which room is held."""
         self._placed: dict[str, list[Put]] = {}
@@ -96,9 +99,7 @@ class Seen:
 
     def groups(self, over: str) -> I64:
         """The number of each host's group: those that have the same value; 0: those without the attribute."""
-        if over == HOST:
-            return np.arange(len(self.hosts.ids))
-        return self.hosts.constraints.groups(over)
+        return self.hosts.groups(over)
 
     def rules_of(self, row: JobRow) -> list[RulesRow]:
         """The rules that tasks of a job have."""
@@ -203,7 +204,7 @@ class _Spread:
         self.counts = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
         np.add.at(self.counts, groups, own)
         self._eligible = np.unique(groups[eligible])
-        self._most = np.full(len(self.counts), instances, dtype=np.int64)
+        self._most = np.full(len(self.counts), rules.most or instances, dtype=np.int64)
         self._share = np.ones(len(self.counts), dtype=np.int64)
         if rules.targets:
             numbers = {
@@ -216,11 +217,15 @@ class _Spread:
             for number, percent in numbers.items():
                 self._share[number] = percent * rest
             if rules.hard:
-                self._most = -(-self._share * instances // (100 * rest))
+                self._most = np.minimum(self._most, -(-self._share * instances // (100 * rest)))
 
     def levels(self) -> I64:
         """The level of each group; the lowest is filled first."""
         return np.where(self._share > 0, self.counts * 1_000_000 // np.maximum(self._share, 1), NEVER_LEVEL)
+
+    def room(self) -> I64:
+        """The tasks that each group may have beside those there, whatever the others have."""
+        return np.asarray(np.maximum(self._most - self.counts, 0))
 
     def columns(self) -> I64:
         """The groups as the engine knows them: tasks, share, the most tasks, and whether they count for the skew."""
@@ -239,8 +244,17 @@ class _Spread:
 class Rules:
     """The rules of some tasks of a job."""
 
-    def __init__(self, seen: Seen, job_id: str, row: JobRow, rules: RulesRow, own: I64, eligible: Mask) -> None:
-        self.rules, self._own = rules, own
+    def __init__(
+        self,
+        seen: Seen,
+        job_id: str,
+        row: JobRow,
+        rules: RulesRow,
+        own: I64,
+        eligible: Mask,
+        devices: DeviceNeed | None = None,
+    ) -> None:
+        self.rules, self._own, self.devices, self.board = rules, own, devices, seen.devices
         self._seen, self._job_id, self._row = seen, job_id, row
         self.terms: list[_Term] = []
         self.wishes: list[_Term] = []
@@ -262,7 +276,8 @@ class Rules:
             groups = seen.groups(rules.spread_over)
             self.spread = _Spread(rules, seen, groups, own, eligible, row.instances)
         self._others = seen.others(job_id) if rules.exclusive else None
-        self.within = seen.groups(rules.within) if rules.within else None
+        self.within = seen.groups(rules.whole_within) if rules.whole_within else None
+        self.tree = tree_of(seen.groups, seen.hosts.topology, rules.nearness) if rules.nearness else None
         self._too_late = seen.runs.windows.too_late(row.longest_ms) if _meets_windows(seen, row) else None
 
     @property
@@ -272,9 +287,17 @@ class Rules:
         """
         return self.spread is None and not any(term.moves(self.rules) for term in self.terms)
 
+    @property
+    def limit(self) -> tuple[I64, I64] | None:
+        """The groups over which tasks are spread, and how many more each may have; None: any number."""
+        limits = self.spread is not None and (self.rules.most or self.rules.hard)
+        return (self.spread.groups, self.spread.room()) if self.spread is not None and limits else None
+
     def why(self) -> I64:
         """For each host the first rule that forbids it, or FREE."""
         reasons = np.zeros(len(self._own), dtype=np.int64)
+        if self.devices is not None and self._seen.devices is not None:
+            reasons[~self._seen.devices.fits(self.devices)] = DEVICES
         if self.spread is not None:
             reasons[~self.spread.allowed()] = SPREAD
         for term in self.terms:
@@ -382,24 +405,32 @@ class Neighbours:
     def __init__(self, seen: Seen, job_id: str, row: JobRow) -> None:
         self._seen, self._job_id, self._row = seen, job_id, row
         self.own: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(seen.hosts.ids))
-        self._by_rules: dict[tuple[RulesRow, bytes], Rules] = {}
-        """By the rules, and the hosts that count for a spread: shapes of the job may differ in those."""
+        self._by_rules: dict[tuple[RulesRow, bytes, DeviceNeed | None], Rules] = {}
+        """By the rules, the hosts that count for a spread, and devices: shapes of the job may differ in those."""
         self._none: Mask = np.zeros(0, dtype=np.bool_)
         self._puts: list[tuple[int, RulesRow, int]] = []
         """The tasks put so far, which rules that are asked for later haven't counted: host, rules of the task, sign."""
 
-    def of(self, rules: RulesRow | None, unmet: NDArray[np.int16], need: I64) -> Rules:
+    def of(
+        self, rules: RulesRow | None, unmet: NDArray[np.int16], need: I64, devices: DeviceNeed | None = None
+    ) -> Rules:
         """The rules of tasks that need so much, [kinds + 1, 1]; `unmet`: below 0 where hosts meet their conditions."""
         rules, hosts = rules or RulesRow(), self._seen.hosts
         eligible = self._none
         if rules.spread_over:
             eligible = (unmet < 0) & hosts.up & have_room(hosts.whole, need)
-        key = rules, eligible.tobytes()
+        key = rules, eligible.tobytes(), devices
         if key not in self._by_rules:
-            latest = self._by_rules[key] = Rules(self._seen, self._job_id, self._row, rules, self.own, eligible)
+            of_job = self._seen, self._job_id, self._row
+            latest = self._by_rules[key] = Rules(*of_job, rules, self.own, eligible, devices)
             for host, of, sign in self._puts:
                 latest.beside(host, sign, of)
         return self._by_rules[key]
+
+    @property
+    def are_ruled(self) -> bool:
+        """Whether anything but devices depends on them."""
+        return are_ruled(self._seen, self._row)
 
     @property
     def weight(self) -> Weights:
@@ -413,9 +444,11 @@ class Neighbours:
         rows = sorted(jobs.values(), key=lambda row: row.number)
         return tuple(range(row.base, row.base + row.instances) for row in rows)
 
-    def put(self, hosts: I64, rules: RulesRow | None, sign: int = 1) -> None:
-        """Tasks of the job that have some rules are on hosts, or (`sign` -1) aren't any more."""
+    def put(self, hosts: I64, rules: RulesRow | None, sign: int = 1, devices: DeviceNeed | None = None) -> None:
+        """Tasks of the job that have some rules, and take devices, are on hosts, or (`sign` -1) aren't any more."""
         for host in hosts.tolist():
+            if devices is not None and self._seen.devices is not None:
+                self._seen.devices.put(host, devices, sign)
             self.own[host] += sign
             put = host, rules or RulesRow()
             if sign < 0 and self._puts and self._puts[-1] == (*put, 1):
@@ -432,7 +465,7 @@ class Neighbours:
     def leave(self, by_part: Sequence[I64], requests: Sequence["Request"]) -> None:
         """Takes tasks off again."""
         for hosts, each in zip(by_part, requests, strict=True):
-            self.put(hosts, each.rules.rules, -1)
+            self.put(hosts, each.rules.rules, -1, each.rules.devices)
 
 
 class Request(NamedTuple):
@@ -448,6 +481,7 @@ class Request(NamedTuple):
     order: I64 | None
     ports: tuple[int, ...]
     rules: Rules
+    cards: CardChooser | None = None
 
     def ranks(self) -> I64 | None:
         """`order` with the wishes about tasks beside them; None: it is the same for all hosts."""
@@ -462,7 +496,7 @@ def at_home(neighbours: Neighbours, rules: Rules, hosts: I64, fit: Mask) -> Mask
     allowed = np.zeros(len(hosts), dtype=np.bool_)
     for at in np.flatnonzero(fit).tolist():
         if rules.why()[hosts[at]] == FREE:
-            neighbours.put(hosts[at : at + 1], rules.rules)
+            neighbours.put(hosts[at : at + 1], rules.rules, devices=rules.devices)
             allowed[at] = True
     return allowed
 
@@ -494,7 +528,7 @@ def one_by_one(
             by_part[at] = _by_a_look_at_all(neighbours, free, score, each)
         else:
             by_part[at] = chooser.choose(at, each)
-            neighbours.put(by_part[at], each.rules.rules)
+            neighbours.put(by_part[at], each.rules.rules, devices=each.rules.devices)
         for port in each.ports:
             ports.setdefault(port, []).extend(by_part[at].tolist())
     return by_part
@@ -510,7 +544,7 @@ def _by_a_look_at_all(neighbours: Neighbours, free: I64, score: I64, each: Reque
         if host is None:
             break
         results.append(host)
-        neighbours.put(np.array([host]), each.rules.rules)
+        neighbours.put(np.array([host]), each.rules.rules, devices=each.rules.devices)
         free[:, host] -= each.need[:, 0]
         score[host] = scores(free[:, host : host + 1], weight)[0]
         fit[host] = not each.ports and bool(have_room(free[:, host : host + 1], each.need)[0])
@@ -531,6 +565,8 @@ def _best(neighbours: Neighbours, each: Request, hosts: I64, free: I64, score: I
         hosts = hosts[level == level.min()]
     if (ranks := each.ranks()) is not None:
         hosts = hosts[ranks[hosts] == ranks[hosts].min()]
+    if each.cards is not None and (host := each.cards.best(hosts, free[0], free[1])) is not None:
+        return host
     return int(hosts[np.argmax(score[hosts]) if each.spread else np.argmin(score[hosts])])
 
 

@@ -19,9 +19,10 @@ from events.records.placement import GangsReturned, GangsUnplaced
 from events.resources import UNBOUNDED
 from processors.placement import bound_tasks
 from processors.placement.assignment import Assignment, Unplaced
-from processors.placement.cluster_view import ShapeView
 from processors.placement.explain import Reason, explanation, instances_text, reason
+from processors.placement.group_rooms import GroupRooms, level_of
 from processors.placement.runs import Runs
+from processors.placement.shape_view import Parts, ShapeView
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 
@@ -61,9 +62,22 @@ class Reports:
 
     def _by_report(self) -> dict[tuple[str, int], list[Unplaced]]:
         parts: dict[tuple[str, int], list[Unplaced]] = {}
-        for unplaced in self._assignment.unplaced:
+        for each in self._assignment.unplaced:
+            unplaced = each._replace(parts=self._waited_for(each))
             parts.setdefault((unplaced.tasks.job_id, unplaced.reported_as), []).append(unplaced)
         return parts
+
+    def _waited_for(self, unplaced: Unplaced) -> Parts:
+        """The alternative whose reason is that of the wait: the one for which room is kept, else the first that may
+        find a place when runs have ended.
+        """
+        ways = self._assignment.view.ways(unplaced.parts)
+        if unplaced.own is not None:
+            return ways[max(unplaced.own.alternative, 0)]
+        if len(ways) == 1 or unplaced.home or unplaced.code is not None:
+            return ways[0]
+        may = (each for each in ways if self._reason(unplaced._replace(parts=each)).code not in LASTING)
+        return next(may, ways[0])
 
     def _reason(self, unplaced: Unplaced) -> Reason:
         if unplaced.home:
@@ -108,9 +122,19 @@ class Reports:
             missing=instances_text(self._missing(first, why, instances, shapes)) if first.gang else "",
             instance=int(of_shape[0]),
             run=int(self._runs.arena["waiting"][row.base + int(of_shape[0])]),
+            **self._groups(first, why.code),
             **(self._home(row.base + int(of_shape[0])) if first.home else {}),
             cause=recorded(self._last_by) if first.reported_as in row.reported else None,
         )
+
+    def _groups(self, unplaced: Unplaced, code: Code) -> dict[str, Any]:
+        """The groups of hosts in one of which all of a gang must be, or each of its segments."""
+        level = level_of(unplaced.parts) if unplaced.gang and unplaced.code is None else None
+        neighbours = self._assignment.neighbours(unplaced.tasks.job_id)
+        if level is None or neighbours is None:
+            return {}
+        of_now = None if code in LASTING else neighbours
+        return GroupRooms(self._assignment.view, unplaced.parts, level, of_now).fields()
 
     def _home(self, slot: int) -> dict[str, Any]:
         """The host that is kept for a task, and until when."""

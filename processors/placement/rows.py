@@ -9,6 +9,7 @@ from events.records.placement import HostAnswered
 from events.sla import Bounds
 from events.strategies import PACK
 from events.work_classes import precedence_of
+from processors.placement.devices.layouts import DeviceRow
 from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow
 from processors.state.shapes import MIXED
@@ -83,6 +84,14 @@ class HostRow(msgspec.Struct, array_like=True):
     """Sixteenths of its CPU or memory, whichever is more, that runs use; None: not said in this session."""
     boot: str = ""
     """Names the time since its machine was started; empty: not known."""
+    devices: tuple[DeviceRow, ...] = ()
+    """Those that it offers."""
+    former: tuple[DeviceRow, ...] = ()
+    """Those that it offers no more, which runs have."""
+    cores: tuple[int, ...] = ()
+    """The NUMA node of each of its cores."""
+    disabled: dict[str, bool] = {}
+    """The devices that operators have set aside; True: the runs there are to end."""
 
     @property
     def hearing(self) -> Hearing:
@@ -93,7 +102,8 @@ class HostRow(msgspec.Struct, array_like=True):
     def offer(self) -> tuple[object, ...]:
         """Its offer, to compare."""
         ports = self.port_first, self.port_last
-        return self.offered != NEVER, self.capacity, self.sizes, ports, self.attributes, self.taints
+        amounts = self.capacity, self.sizes, ports, self.devices, self.cores
+        return self.offered != NEVER, *amounts, self.attributes, self.taints
 
     def in_range(self, ports: Iterable[int]) -> int:
         """Counts the numbers that are in its range: only those lessen its free ports."""
@@ -103,6 +113,7 @@ class HostRow(msgspec.Struct, array_like=True):
         """From now on it offers nothing."""
         self.offered, self.capacity, self.sizes = NEVER, {}, ()
         self.port_first, self.port_last, self.attributes, self.taints = 0, -1, {}, {}
+        self.devices, self.former, self.cores = (), (), ()
 
 
 class LentRow(msgspec.Struct, array_like=True):
@@ -204,6 +215,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """The last deadline that passed; what was to be done then is done."""
     matching_by: CauseRow | None = None
     """The last change of daemons, or of what hosts offer."""
+    daemons: dict[str, dict[str, int]] = {}
+    """By host pool what was said last that daemons hold there; of those where they do."""
 
 
 class TaintRow(msgspec.Struct, array_like=True):

@@ -3,11 +3,16 @@ must be together, each task on its best host; where that doesn't come out and th
 """
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 import numpy as np
 
 from events.columns import I64
+from events.topology import LINK_GROUP
+from processors.placement.fewest_groups import fewest_groups
 from processors.placement.gang_search import ranked
+from processors.placement.host_tree import Tree
+from processors.placement.link_groups import SPARE, in_one, is_in_one, near
 from processors.placement.neighbours import FREE, SPREAD, Chooser, Neighbours, Request, is_whole, one_by_one
 from processors.placement.packing import fits, have_room, scores
 
@@ -15,6 +20,8 @@ LOOKS_MAX = 300
 """So often one search looks for hosts for a task."""
 TASKS_MAX = 100
 """Units of more tasks aren't searched for."""
+GROWTHS_MAX = 8
+"""So often the groups of a unit of several shapes are made more that were to hold it and don't."""
 
 
 def in_groups(
@@ -23,8 +30,8 @@ def in_groups(
     """Hosts for all tasks of a unit, within one group where its rules say so; None: there are none, or none was found.
     They are put there.
     """
-    for each in _ways(neighbours, free, score, requests):
-        by_part = one_by_one(neighbours, free, score, each, chooser)
+    for steps in _all_steps(neighbours, free, score, requests):
+        by_part = _in_steps(neighbours, free, score, steps, chooser)
         if is_whole(neighbours, by_part, requests, chooser):
             return by_part
     if len(requests) == 1 or sum(each.size for each in requests) > TASKS_MAX:
@@ -38,6 +45,81 @@ def in_groups(
     return None
 
 
+Steps = Sequence[Sequence[Request]]
+"""A unit in parts, each on hosts of its own."""
+
+
+def _in_steps(neighbours: Neighbours, free: I64, score: I64, steps: Steps, chooser: Chooser | None) -> list[I64]:
+    """Hosts for as many tasks as find one, until a step isn't whole."""
+    by_part = [np.zeros(0, dtype=np.int64)] * len(steps[0])
+    for step in steps:
+        hosts = one_by_one(neighbours, free, score, step, chooser)
+        by_part = [np.concatenate(both) for both in zip(by_part, hosts, strict=True)]
+        if any(len(of_part) < each.size for of_part, each in zip(hosts, step, strict=True)):
+            break
+    return by_part
+
+
+def _all_steps(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request]) -> Iterator[Steps]:
+    """The ways of a unit: where its tasks are to be near each other those on the fewest groups first, and then, where
+    segments don't forbid it, as if they weren't.
+    """
+    ways, tree = _ways(neighbours, free, score, requests), requests[0].rules.tree
+    if tree is None or sum(each.size for each in requests) == 1 or is_in_one(requests):
+        yield from ([each] for each in ways)
+        return
+    all_ways = list(ways)
+    near = [way for each in all_ways for way in _near(neighbours, free, each, tree)]
+    yield from (steps for _, steps in sorted(near, key=itemgetter(0)))
+    if not requests[0].rules.rules.segments:
+        yield from ([each] for each in all_ways)
+
+
+def _near(neighbours: Neighbours, free: I64, requests: Sequence[Request], tree: Tree) -> Iterator[tuple[int, Steps]]:
+    """The ways of a unit on few groups, with the number of these. Of tasks that are alike on the fewest; of others on
+    the fewest that might hold each part by itself, and then on more and more.
+    """
+    rules = requests[0].rules
+    if rules.rules.nearness == LINK_GROUP and len(requests) == 1 and rules.devices is not None:
+        fit_here = fit_of(neighbours, free, requests[0], requests[0].size + SPARE)
+        if (choice := near(requests[0], fit_here, tree)) is not None:
+            yield choice
+        return
+    fit = [fit_of(neighbours, free, each) for each in requests]
+    room = [tree.room(each, request.rules.limit) for each, request in zip(fit, requests, strict=True)]
+    first, total = requests[0], sum(each.size for each in requests)
+    if len(requests) == 1:
+        steps = tree.fewest(fit[0], room[0], total, rules.rules.segments or 1)
+        if steps is not None:
+            count = len({int(tree.groups[there.argmax()]) for there, _ in steps})
+            yield count, [[first._replace(open_=first.open_ & there, size=size)] for there, size in steps]
+        return
+    shared = np.min([each * total // request.size for each, request in zip(room, requests, strict=True)], axis=0)
+    size = total
+    for _ in range(GROWTHS_MAX):
+        groups = fewest_groups(shared, tree.parts_above(), size)
+        if groups is None:
+            return
+        numbers = [each.number for each in groups]
+        there = np.isin(tree.groups, numbers)
+        yield len(groups), [[each._replace(open_=each.open_ & there) for each in requests]]
+        size = max(size + size // 8, int(shared[numbers].sum()) + 1)
+
+
+def fit_of(neighbours: Neighbours, free: I64, each: Request, most: int = 0) -> I64:
+    """The number of tasks of a part that each host holds by itself, at most so many; 0: as the part has."""
+    most = most or each.size
+    fit = np.zeros(len(each.open_), dtype=np.int64)
+    hosts = np.flatnonzero(each.open_)
+    fit[hosts] = fits(free, tuple(each.need[:, 0].tolist()), hosts, 1 if each.ports else most)
+    if each.rules.devices is not None and each.rules.board is not None:
+        fit[hosts] = np.minimum(fit[hosts], each.rules.board.room(each.rules.devices, hosts, most))
+    fit[~np.isin(each.rules.why(), (FREE, SPREAD))] = 0  # a skew may allow more once others are put
+    if each.rules.rules.host_limit:
+        np.minimum(fit, np.maximum(each.rules.rules.host_limit - neighbours.own, 0), out=fit)
+    return fit
+
+
 def _ways(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request]) -> Iterator[Sequence[Request]]:
     """The unit in each group of hosts that may hold all of it, the one with the best host first."""
     groups = _groups(requests)
@@ -46,13 +128,8 @@ def _ways(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Requ
         return
     room, enough = np.zeros(len(groups), dtype=np.bool_), np.ones(len(groups), dtype=np.bool_)
     for each in requests:
-        fit = np.zeros(len(groups), dtype=np.int64)
-        hosts = np.flatnonzero(each.open_)
-        fit[hosts] = fits(free, tuple(each.need[:, 0].tolist()), hosts, 1 if each.ports else each.size)
-        fit[~np.isin(each.rules.why(), (FREE, SPREAD))] = 0  # a skew may allow more once others are put
+        fit = fit_of(neighbours, free, each)
         room |= fit > 0
-        if each.rules.rules.host_limit:
-            np.minimum(fit, np.maximum(each.rules.rules.host_limit - neighbours.own, 0), out=fit)
         of_group = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
         np.add.at(of_group, groups, fit)
         enough &= of_group[groups] >= each.size
@@ -60,6 +137,9 @@ def _ways(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Requ
     key = -ranked(score, first.ranks(), True) if first.spread else ranked(score, first.ranks(), False)
     keys = key[best] if first.scoring is None else first.scoring.ordered(first.ranks(), free[:, best], best)
     order = best[np.argsort(keys, kind="stable")]
+    if is_in_one(requests):
+        yield from in_one(requests, order[enough[order]].tolist())
+        return
     for group in dict.fromkeys(groups[order[enough[order]]].tolist()):
         there = groups == group
         yield [each._replace(open_=each.open_ & there) for each in requests]
@@ -73,6 +153,8 @@ def _groups(requests: Sequence[Request]) -> I64 | None:
     if sum(each.size for each in requests) == 1:
         return None
     together = [] if rules.within is None else [rules.within]
+    if rules.tree is not None and rules.rules.segments and len(requests) > 1:
+        together.append(rules.tree.groups)  # which member is of which segment isn't known here
     if all(each.rules.rules == rules.rules for each in requests):
         together += [term.groups for term in rules.terms if term.goes_anywhere]
     if not together:
@@ -145,7 +227,7 @@ class _Search:
     def _put(self, part: int, host: int, sign: int) -> None:
         """A task of a part is on a host, or (`sign` -1) isn't any more."""
         each = self._requests[part]
-        self._neighbours.put(np.array([host]), each.rules.rules, sign)
+        self._neighbours.put(np.array([host]), each.rules.rules, sign, each.rules.devices)
         self._free[:, host] -= sign * each.need[:, 0]
         self._score[host] = scores(self._free[:, host : host + 1], self._neighbours.weight)[0]
         self._have_port[:, host] += sign * np.array(self._same_port[part], dtype=np.int64)

@@ -16,7 +16,7 @@ Columns over all tasks in an `Arena`:
   is given back exactly once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -25,6 +25,7 @@ import numpy as np
 from events.bounds import INT_MAX
 from events.codes import Outcome
 from events.columns import FEW, I32, I64, distinct, indexed
+from events.device_columns import devices_of
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.entitlement import PreemptionsOrdered
@@ -43,6 +44,8 @@ from events.records.placement import HostRemoved, TasksPlaced
 from events.sla import Bounds, has_sla, replaces_first
 from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
+from processors.placement.devices.host_devices import Held
+from processors.placement.devices.task_devices import TaskDevices
 from processors.placement.homes import Homes
 from processors.placement.hosts import Hosts
 from processors.placement.job_index import JobIndex
@@ -50,6 +53,7 @@ from processors.placement.ports import TaskPorts
 from processors.placement.rows import GANG, CellRow, JobRow
 from processors.placement.waits import Waits
 from processors.placement.windows import Windows
+from processors.state.alternatives import NONE, groups_to_change, waiting_again, with_alternative
 from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.leaving import Leaving
@@ -86,6 +90,7 @@ class Runs:
         self.windows = windows
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.ports = TaskPorts()
+        self.devices = TaskDevices()
         self.shapes = Shapes()
         self.index = JobIndex(self.jobs, self.shapes)
         self.arena = Arena("runs", COLUMNS)
@@ -111,6 +116,8 @@ class Runs:
         placed = np.flatnonzero(self.arena["placed"])
         for start in range(0, len(placed), AT_ONCE):
             self._hold(placed[start : start + AT_ONCE], 1)
+        for slot, mine in self.devices.items():
+            self._hosts.devices.put(int(self.arena["host"][slot]) - 1, slot, mine)
         self.homes.restored()
         avoiding = self.waits.by_job(np.flatnonzero(self.arena["pin"] < 0))
         self.elsewhere = {job_id: None for job_id, _ in avoiding}
@@ -202,11 +209,18 @@ class Runs:
         numbers = np.array([self._hosts.table[host_id].number for host_id in event.host_ids], dtype=np.int64)
         host = numbers[event.host_array]
         self.homes.leave(np.sort(slots))
+        if event.alternative:
+            self._ask_as(slots, event.alternative_array)
         self.arena.put(slots, placed=event.run_array, host=host + 1, placed_s=second(now))
         self.admissions.stop(slots)
         self._hold(slots, 1)
         if event.ports:
             self._take_ports(event, slots, host)
+        if event.device_count:
+            items = {item: tuple(devices) for item, devices in devices_of(event)}
+            self._take_devices(slots, host, [items.get(item, ()) for item in range(len(slots))])
+        elif self._hosts.devices.any:
+            self._take_unnamed(slots, host)
 
     def available(self, event: RunsAvailable, now: int) -> None:
         """Runs were reported to be running."""
@@ -257,6 +271,9 @@ class Runs:
         self.admissions.stop(self._whole_gangs(void_waits))
         idle = (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
         self.admissions.withdraw(slots[(keeps == 0) & idle])
+        if self.shapes.of_devices:
+            given_up = slots[over & (keeps == 0)]
+            self._ask_as(given_up, np.full(len(given_up), NONE))
         if again:
             self.admissions.come_back(slots[(keeps == 1) & idle], lost[(keeps == 1) & idle])
 
@@ -288,6 +305,9 @@ class Runs:
         if start != row.base:
             if len(self.ports):
                 self.ports.move(row.base, row.instances, start)
+            for slot in self.devices.move(row.base, row.instances, start) if len(self.devices) else ():
+                host = int(self.arena["host"][slot + start - row.base]) - 1
+                self._hosts.devices.move(host, slot, slot + start - row.base)
             slots = np.arange(start, start + event.instances)
             self.waits.moved(slots[self.arena["waiting"][slots] > 0])
             self.homes.note(slots)
@@ -311,6 +331,13 @@ class Runs:
     def _change_shapes(self, job_id: str, slots: I64, index: I64, shapes: Sequence[Shape]) -> None:
         more = self.shapes.change_tasks(self.arena, slots, index, shapes)
         self._count_shapes(job_id, self.jobs.change(job_id), more)
+
+    def _ask_as(self, slots: I64, numbers: I64 | I32) -> None:
+        """Tasks ask what the alternatives ask that they took, or (NONE) may take any again."""
+        vector = self._hosts.kinds.asked_of_host
+        for job_id, shape, number, mine in groups_to_change(self.arena, self.shapes, self._at, slots, numbers):
+            changed = waiting_again(shape, vector) if number == NONE else with_alternative(shape, number, vector)
+            self._change_shapes(job_id, mine, np.zeros(len(mine), dtype=np.int64), [changed])
 
     def _count_shapes(self, job_id: str, row: JobRow, more: dict[int, int]) -> None:
         """A job has so many more tasks of each shape."""
@@ -400,7 +427,28 @@ class Runs:
         if len(self.ports):
             for slot, ports in self.ports.take_away(slots):
                 self._hosts.free_ports(int(self.arena["host"][slot]) - 1, ports)
+        for slot in self.devices.take_away(slots):
+            host = int(self.arena["host"][slot]) - 1
+            self._hosts.devices.take_away(host, slot)
+            self._hosts.freed(host)
         self.arena.put(slots, placed=0, host=0, placed_s=0, available_s=0, leaving=0)
+
+    def _take_devices(self, slots: I64, host: I64, devices: Iterable[Held]) -> None:
+        for slot, number, mine in zip(slots.tolist(), host.tolist(), devices, strict=True):
+            if mine:
+                self.devices.put(slot, mine)
+                self._hosts.devices.put(number, slot, mine)
+
+    def _take_unnamed(self, slots: I64, host: I64) -> None:
+        """Runs take the devices that they find: a record of 0.3 names none."""
+        shapes = self.arena["shape"][slots]
+        for shape in distinct(shapes).tolist():
+            need = self._hosts.device_need(self.shapes[shape])
+            if need is None:
+                continue
+            for at in np.flatnonzero(shapes == shape).tolist():
+                forced = self._hosts.devices.forced(int(host[at]), need)
+                self._take_devices(slots[at : at + 1], host[at : at + 1], [forced])
 
     def _take_ports(self, event: TasksPlaced, slots: I64, host: I64) -> None:
         ports, at = event.ports_array.tolist(), 0

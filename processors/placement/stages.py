@@ -27,6 +27,7 @@ from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
 OPERATOR, CAMPAIGN, WINDOW, HEALTH, TAINT = "operator", "campaign", "window", "health", "taint"
+HOST_POOL = "host-pool"
 """Those who set stages (`HostMaintenanceChanged.by`)."""
 STEPS = (Step.PENDING, Step.DRAIN, Step.WORK, Step.CHECK)
 """Those in which a campaign has the host: others don't touch it."""

@@ -1,4 +1,5 @@
-"""Hosts that offer less than their runs hold: which runs are preempted there (decision 081).
+"""Hosts that offer less than their runs hold: which runs are preempted there (decision 081). So are the runs on devices
+that an operator has set aside with their end.
 
 Nothing is placed there (`Phase.SHRUNK`). Of the preemptible runs the newest of the lowest priority are to leave, gangs
 whole, until the rest fits; those that hold nothing of what lacks stay, and so does all else. They are asked for by a
@@ -15,7 +16,7 @@ from events.columns import I64, Names
 from events.records.base import Event
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
-from events.records.placement import PreemptionAsked
+from events.records.placement import HostDeviceChanged, PreemptionAsked
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts
 from processors.placement.room.plans import Plans
@@ -98,12 +99,13 @@ class Surplus:
     def answered(self, event: PreemptionAnswered, now: int) -> None:
         """The runs of an order have left, or stay: those that sla spares are asked again later."""
         self._in_vain.clear()
-        if not self._hosts.shrunken.watched:
+        watched = self._hosts.shrunken.watched | dict.fromkeys(self._hosts.vacated)
+        if not watched:
             return
         for job_id, instance, _ in _victims(event.job_ids, event, event.run_array):
             job = self._runs.jobs.get(job_id)
             number = int(self._runs.arena["host"][job.base + instance]) - 1 if job and instance < job.instances else -1
-            if number in self._hosts.shrunken.watched:
+            if number in watched:
                 self._put(self._hosts.ids[number], again_ms=now + self._settings.now.defer_for_ms)
 
     def passed(self, event: TimerPassed, now: int) -> None:
@@ -111,6 +113,10 @@ class Surplus:
         self._in_vain.clear()
         for host_id in self._again.due(event.due_ms):
             self._put(host_id, again_ms=0)
+
+    def device_changed(self, event: HostDeviceChanged, now: int) -> None:
+        """Runs are to leave a device, or need not any more."""
+        self._in_vain.clear()
 
     def gone(self, host_id: str) -> None:
         """A host is lost or removed."""
@@ -125,8 +131,8 @@ class Surplus:
         hosts = self._hosts
         shrunk = [
             number
-            for number in sorted(hosts.shrunken.watched)
-            if hosts.phase[number] == Phase.SHRUNK
+            for number in sorted({*hosts.shrunken.watched, *hosts.vacated})
+            if self._is_to_be_left(number)
             and not self._is_in_vain(number, now)
             and not self._row(hosts.ids[number]).victims
         ]
@@ -147,6 +153,11 @@ class Surplus:
         return out
 
     # How.
+
+    def _is_to_be_left(self, number: int) -> bool:
+        """Whether some run may be to leave a host, which is heard."""
+        phase = self._hosts.phase[number]
+        return bool(phase == Phase.SHRUNK or (number in self._hosts.vacated and phase in (Phase.UP, Phase.SUSPECTED)))
 
     def _is_in_vain(self, number: int, now: int) -> bool:
         used, again_ms = self._in_vain.get(number, (b"", 0))
@@ -204,8 +215,9 @@ class Surplus:
                 lack = _less(lack, needs[slot])
         jobs = {slot: self._runs.jobs[self._runs.waits.job_of(slot)] for slot in slots}
         victims: dict[int, None] = {}
+        on_devices = self._on_devices(number)
         for slot in sorted(slots, key=lambda slot: (jobs[slot].precedence, -int(arena["placed_s"][slot]), -slot)):
-            helps = any(need and short > 0 for need, short in zip(needs[slot], lack, strict=True))
+            helps = slot in on_devices or any(need and short > 0 for need, short in zip(needs[slot], lack, strict=True))
             if not helps or slot in leaves or slot in victims or not jobs[slot].preemptible:
                 continue
             members = self._members(slot)
@@ -218,6 +230,14 @@ class Surplus:
                 victims[member] = None
                 lack = _less(lack, needs.get(member, ()))
         return [*victims], again_ms
+
+    def _on_devices(self, number: int) -> set[int]:
+        """The tasks with a device of a host that its runs are to leave."""
+        devices = self._hosts.vacated.get(number)
+        if not devices:
+            return set()
+        holders = self._hosts.devices.of(number).items()
+        return {slot for slot, has in holders if any(device in devices for device, _, _ in has)}
 
     def _members(self, slot: int) -> list[int]:
         unit = self._runs.unit(slot)

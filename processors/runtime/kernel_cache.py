@@ -10,16 +10,23 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Thread
+from typing import TypeVar
 
 from processors.machine import Machine
-from processors.placement import engine
+from processors.placement import devices, engine
+from processors.placement.devices import compiled as of_cards
 from processors.placement.engine.compiled import Kernels, compiled, use
 from processors.placement.engine_view import ENGINE_FROM
 from processors.placement.machine import Placement
 
+T = TypeVar("T")
+
+CARDS_FROM = 64
+"""From so many hosts on, some with GPUs, cards are compared by compiled code."""
 READY = "ready"
 """The file that says that all is there."""
 
@@ -31,8 +38,9 @@ def folder() -> Path:
     except PackageNotFoundError as error:
         raise ModuleNotFoundError("numba is missing") from error
     digest = hashlib.sha256("\n".join([*versions, _processor()]).encode())
-    for path in sorted(Path(engine.__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for package in (engine, devices):
+        for path in sorted(Path(package.__file__ or "").parent.glob("*.py")):
+            digest.update(path.read_bytes())
     base = os.environ.get("PACELINE_KERNELS") or Path(sys.prefix) / "share" / "paceline" / "kernels"
     return Path(base) / digest.hexdigest()[:16]
 
@@ -57,6 +65,15 @@ def is_filled() -> bool:
 
 def load() -> Kernels:
     """The kernels, from the folder; what isn't there is compiled and written to it. Raises `ModuleNotFoundError`."""
+    return _load(compiled)
+
+
+def load_of_cards() -> of_cards.Kernels:
+    """The kernels that score hosts with GPUs, as `load`."""
+    return _load(of_cards.compiled)
+
+
+def _load(make: Callable[[], T]) -> T:
     path = folder()
     from numba.core import caching
 
@@ -80,7 +97,7 @@ def load() -> Kernels:
     locators = caching.CacheImpl._locator_classes  # noqa: SLF001 - its variable is for all processes
     locators.insert(0, Kept)
     try:
-        return compiled()
+        return make()
     finally:
         locators.remove(Kept)
 
@@ -89,10 +106,15 @@ def watch(machine: Machine) -> None:
     """Lets compiled kernels decide from soon on, once a machine of placement has so many hosts that it pays. A thread
     fetches them; where they aren't kept yet, a process of its own compiles them, and numpy decides meanwhile.
     """
-    if _threads or not isinstance(machine, Placement) or len(machine.hosts.ids) < ENGINE_FROM:
+    if _threads or not isinstance(machine, Placement) or not _pays(machine):
         return
     _threads.append(Thread(target=_fetch, name="kernels", daemon=True))
     _threads[0].start()
+
+
+def _pays(machine: Placement) -> bool:
+    hosts = len(machine.hosts.ids)
+    return hosts >= ENGINE_FROM or (hosts >= CARDS_FROM and machine.hosts.have_cards)
 
 
 _threads: list[Thread] = []
@@ -103,12 +125,14 @@ def _fetch() -> None:
         subprocess.run([sys.executable, "-m", "processors.runtime.kernel_cache"], check=False)
     if is_filled():
         use(load())
+        of_cards.use(load_of_cards())
 
 
 def main() -> int:
     """Fills the folder."""
     try:
         load()
+        load_of_cards()
     except ModuleNotFoundError as error:
         sys.stderr.write(f"{error}: placement decides by numpy, with the same answers\n")
         return 0

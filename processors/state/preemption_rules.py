@@ -28,6 +28,8 @@ class Flag(IntFlag):
     """
     MOVE = 2
     CLEAR = 4
+    MOVES_ALONE = 16
+    """An operator asked for room before others would leave for it: they are moved, and nobody leaves in another way."""
     DAEMON = 8
     """It is of a daemon: hosts are cleared for it at once, whatever share, reservation or slice covers who is there."""
 
@@ -205,6 +207,8 @@ def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, t
     if victim.capped and not right.flags & Flag.BELOW_RESERVATION:
         return CAP_REACHED
     if way not in (WAYS_OF_OWN if victim.own else WAYS_OF_OTHERS):
+        return NO_RIGHT
+    if right.flags & Flag.MOVES_ALONE and way != Way.MOVE:
         return NO_RIGHT
     if way == Way.OWN:
         return CLEAN if victim.yields else NO_RIGHT

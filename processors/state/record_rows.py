@@ -49,6 +49,33 @@ class StayRow(msgspec.Struct, frozen=True, array_like=True):
     for_ms: int
 
 
+class ModelsRow(msgspec.Struct, frozen=True, array_like=True):
+    """The `DeviceModels` of a job."""
+
+    kind: str
+    models: tuple[str, ...]
+
+
+class AmountRow(msgspec.Struct, frozen=True, array_like=True):
+    """An `AlternativeAmount` of a job."""
+
+    name: str
+    amount: int
+
+
+class AlternativeRow(msgspec.Struct, frozen=True, array_like=True):
+    """An `Alternative` of a job."""
+
+    resources: tuple[AmountRow, ...]
+    devices: tuple[ModelsRow, ...] = ()
+    devices_within: str = ""
+    cores: int = 0
+
+    def amounts(self) -> dict[str, int]:
+        """All that a task asks then."""
+        return {each.name: each.amount for each in self.resources}
+
+
 class RulesRow(msgspec.Struct, frozen=True, array_like=True):
     """The `PlacementRules` of a job or a task."""
 
@@ -62,6 +89,27 @@ class RulesRow(msgspec.Struct, frozen=True, array_like=True):
     hard: bool = False
     within: str = ""
     stays: tuple[StayRow, ...] = ()
+    devices: tuple[ModelsRow, ...] = ()
+    devices_within: str = ""
+    cores: int = 0
+    near: str = ""
+    segments: int = 0
+    most: int = 0
+    alternatives: tuple[AlternativeRow, ...] = ()
+    took: int = -1
+    """The alternative that a task with a place has taken, which no record says; -1: any may be."""
+
+    @property
+    def whole_within(self) -> str:
+        """The attribute of which the hosts of a whole gang have one value; empty: any."""
+        return "" if self.segments and not self.near else self.within
+
+    @property
+    def nearness(self) -> str:
+        """The attribute of which the hosts of a gang have as few values as possible, those of a segment one; empty:
+        none.
+        """
+        return self.near or (self.within if self.segments else "")
 
     def to_part(self) -> PlacementRules:
         """The part of a record."""

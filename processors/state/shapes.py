@@ -26,7 +26,7 @@ from processors.state.table import Table, struct_table
 from processors.state.widening import widen
 
 KNOWN_MAX = 4096
-_known: dict[tuple[Callable[[Mapping[str, int]], Vector], bytes], "Shape | None"] = {}
+_known: dict[tuple[Callable[[Mapping[str, int]], Vector], bool, bytes], "Shape | None"] = {}
 """So many shapes are remembered."""
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -82,7 +82,9 @@ class Shapes:
         self.table: Table[int, ShapeRow] = struct_table("shapes", ShapeRow, int)
         self._numbers: dict[Shape, int] = {}
         self.ruled: dict[int, None] = {}
-        """Those that have rules beside conditions and tolerations."""
+        """Those that have rules about other tasks, beside conditions and tolerations."""
+        self.of_devices: dict[int, None] = {}
+        """Those that say more of devices than how many, or ask for cores."""
         self._free: list[int] = []
         """A heap of the numbers below the highest ever given that nobody has."""
 
@@ -93,6 +95,7 @@ class Shapes:
         """Finds again what is derived."""
         self._numbers = {row.shape: number for number, row in self.table.items()}
         self.ruled = {number: None for number, row in self.table.items() if _is_ruled(row.shape)}
+        self.of_devices = {number: None for number, row in self.table.items() if _names_devices(row.shape)}
         self._free = [number for number in range(max(self.table, default=-1)) if number not in self.table]
         heapify(self._free)
 
@@ -106,6 +109,8 @@ class Shapes:
         self.table.put(number, ShapeRow(shape, tasks))
         if _is_ruled(shape):
             self.ruled[number] = None
+        if _names_devices(shape):
+            self.of_devices[number] = None
         return number
 
     def give_back(self, number: int, tasks: int) -> None:
@@ -117,6 +122,7 @@ class Shapes:
             self.table.remove(number)
             del self._numbers[row.shape]
             self.ruled.pop(number, None)
+            self.of_devices.pop(number, None)
             heappush(self._free, number)
 
     def take_job(self, arena: Arena, base: int, event: JobAccepted, shapes: Sequence[Shape]) -> dict[int, int]:
@@ -185,7 +191,16 @@ class Shapes:
 
 
 def _is_ruled(shape: Shape) -> bool:
-    return shape.rules is not None and shape.rules != RulesRow(shape.rules.tolerations, stays=shape.rules.stays)
+    rules = shape.rules
+    if rules is None:
+        return False
+    others = msgspec.structs.replace(rules, devices=(), devices_within="", cores=0, alternatives=(), took=-1)
+    return others != RulesRow(rules.tolerations, stays=rules.stays)
+
+
+def _names_devices(shape: Shape) -> bool:
+    rules = shape.rules
+    return rules is not None and bool(rules.devices or rules.devices_within or rules.cores or rules.alternatives)
 
 
 def _counts(arena: Arena, slots: I64) -> dict[int, int]:
@@ -194,15 +209,18 @@ def _counts(arena: Arena, slots: I64) -> dict[int, int]:
 
 
 def shapes_of(
-    event: JobAccepted | InstancesChanged | GangsQueued, vector: Callable[[Mapping[str, int]], Vector]
+    event: JobAccepted | InstancesChanged | GangsQueued,
+    vector: Callable[[Mapping[str, int]], Vector],
+    any_of: bool = False,
 ) -> list[Shape]:
     """The shapes that a record names; none where one has a kind that the cell doesn't know, or an amount out of bounds:
     nobody accepts such a job. `vector` is `Kinds.vector`, or `Kinds.offered` for what is asked of hosts alone.
+    `any_of`: tasks with alternatives need the most of each kind that one of these asks.
     """
     shapes: list[Shape] = []
     try:
         for each in event.shapes:
-            shape = _shape(each, vector)
+            shape = _shape(each, vector, any_of)
             if shape is None:
                 return []
             shapes.append(shape)
@@ -211,24 +229,25 @@ def shapes_of(
     return shapes
 
 
-def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape | None:
+def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector], any_of: bool) -> Shape | None:
     """The shape of a record; most are alike, so each is made once for the kinds of a cell. None: an amount is out of
     bounds.
     """
-    key = vector, _pack(each)
+    key = vector, any_of, _pack(each)
     shape = _known.get(key)
     if shape is None and key not in _known:
         if len(_known) >= KNOWN_MAX:
             _known.clear()
-        shape = _known[key] = _found(each, vector)
+        shape = _known[key] = _found(each, vector, any_of)
     return shape
 
 
-def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape | None:
+def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector], any_of: bool) -> Shape | None:
     constraints = tuple(row_of(ConstraintRow, one) for one in each.constraints)
+    rules = rules_row(each.rules)
     need = vector(each.resources)
+    if any_of and rules is not None and rules.alternatives:
+        need = tuple(map(max, zip(*(vector(one.amounts()) for one in rules.alternatives), strict=True)))
     if min(need) < 0 or max(need) > AMOUNT_MAX:
         return None
-    return Shape(
-        need, each.ports, constraints, strategy_number(each.strategy), tuple(each.port_numbers), rules_row(each.rules)
-    )
+    return Shape(need, each.ports, constraints, strategy_number(each.strategy), tuple(each.port_numbers), rules)

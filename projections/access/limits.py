@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 
 from events.access import covers
 from events.pool_paths import ROOT
+from events.topology import HOST, LINK_GROUP
 from projections.access.identity import present
 
 OTHER_POOL = "another pool"
@@ -124,6 +125,11 @@ class Names:
                 renamed[name] = _renamed(value, self._place)
             elif name == "nearest":
                 renamed[name] = [{**each, "host_id": self.host(each["host_id"])} for each in value]
+            elif name == "groups" and words.get("level") == HOST:
+                renamed[name] = [{**each, "value": self.host(each["value"])} for each in value]
+            elif name == "groups" and words.get("level") == LINK_GROUP:
+                split = [(each, *each["value"].partition(" ")) for each in value]
+                renamed[name] = [{**each, "value": self.host(host) + space + of} for each, host, space, of in split]
             else:
                 renamed[name] = value
         return renamed

@@ -11,8 +11,12 @@ from events.records import jobs, pools
 from events.records.base import Event
 from events.records.hosts import (
     HostClearRequested,
+    HostDeviceRequested,
     HostInvited,
     HostLossConfirmed,
+    HostPoolAssigned,
+    HostPoolDefined,
+    HostPoolMoveRequested,
     HostRemovalRequested,
     HostsCordonRequested,
     HostsDrainRequested,
@@ -63,6 +67,7 @@ NEEDS: dict[type[Event], Need] = {
     pools.PoolRemoved: _POOLS,
     pools.CellConfigured: _SETTINGS,
     pools.LockdownSet: Need(Verb.LOCKDOWN, Over.POOL),
+    pools.RebalanceRequested: _HOSTS,
     pools.RoleBound: _ACCESS,
     pools.RoleUnbound: _ACCESS,
     pools.TokenIssued: _ACCESS,
@@ -72,6 +77,7 @@ NEEDS: dict[type[Event], Need] = {
             *(HostClearRequested, HostInvited, HostLossConfirmed, HostRemovalRequested, HostTaintRequested),
             *(HostsCordonRequested, HostsDrainRequested, HostsResumeRequested),
             *(MaintenanceActionRequested, MaintenanceRequested, MaintenanceWindowRemoved, MaintenanceWindowSet),
+            *(HostPoolAssigned, HostPoolDefined, HostPoolMoveRequested, HostDeviceRequested),
         ),
         _HOSTS,
     ),

@@ -34,7 +34,15 @@ from paceline.client.cell_models import (
     SignInInfo,
 )
 from paceline.client.explanation_models import Explanation
-from paceline.client.host_models import Host, HostInvitation, OpenInvitationsPage
+from paceline.client.host_models import (
+    Host,
+    HostInvitation,
+    HostPool,
+    HostPoolList,
+    HostPoolMovePlan,
+    HostPoolPlan,
+    OpenInvitationsPage,
+)
 from paceline.client.json_type import Json
 from paceline.client.maintenance_models import (
     DrainEffects,
@@ -72,7 +80,7 @@ from paceline.client.page_models import (
     VolumesPage,
 )
 from paceline.client.placement_models import TaskPlacement
-from paceline.client.plan_models import JobPlan, JobPlans
+from paceline.client.plan_models import JobPlan, JobPlans, RebalancePlan
 from paceline.client.pool_models import Entitlement, Pool, PoolAnswer, PoolPlans, PoolTree, Queue
 from paceline.client.sla_models import SlaGroup, SlaGroupList, SlasPage, SlaState
 from paceline.client.usage_models import HostUsage, JobUsage, UsageSums
@@ -92,6 +100,8 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/cell/settings": Json,
     "/v1/entitlements/{path}": Entitlement,
     "/v1/host-invitations": OpenInvitationsPage,
+    "/v1/host-pools": HostPoolList,
+    "/v1/host-pools/{name}": HostPool,
     "/v1/hosts": HostsPage,
     "/v1/hosts/{host_id}": Host,
     "/v1/hosts/{host_id}/history": HistoryPage,
@@ -173,6 +183,11 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         for path in ("hosts/{host_id}/", "host-")
         for noun in ("cordons", "uncordons", "resumptions")
     },
+    "PUT /v1/host-pools/{name}": {"200": (Answer, HostPoolPlan), "202": (Answer,)},
+    "DELETE /v1/host-pools/{name}": {"200": (Answer, HostPoolPlan), "202": (Answer,)},
+    "POST /v1/host-pools/{name}/assignments": {"200": (HostsAnswer, HostPoolPlan), "202": (Answer,)},
+    "POST /v1/host-pools/{name}/moves": {"200": (HostsAnswer, HostPoolMovePlan), "202": (Answer,)},
+    "POST /v1/jobs/{job_id}/rebalances": {"200": (Answer, RebalancePlan), "202": (Answer,)},
     "POST /v1/host-invitations": {"201": (HostInvitation,)},
     "POST /v1/maintenances": {"200": (HostsAnswer, DrainEffects), "201": (HostsAnswer,), "202": (Answer,)},
     "PUT /v1/maintenance-windows/{window_id}": {"200": (HostsAnswer,), "202": (Answer,)},

@@ -145,7 +145,7 @@ class Router:
             case (
                 ["v1", "audit" | "events" | "log" | "usage"]
                 | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions" | "host-invitations"]
-                | ["v1", "maintenances" | "maintenance-windows" | "slas" | "sla-groups", *_]
+                | ["v1", "maintenances" | "maintenance-windows" | "host-pools" | "slas" | "sla-groups", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]
                 | ["v1", "cell", "settings" | "operations" | "lockdown"]
                 | ["v1", "lockdowns"]

@@ -139,7 +139,7 @@ class Plans(Protocol):
         ...
 
     def plan_drain(self, fact: Event) -> Any:
-        """The plan of a fact that drains hosts, as JSON. Raises a problem where there is none."""
+        """The plan of a fact that drains or moves hosts, as JSON. Raises a problem where there is none."""
         ...
 
 

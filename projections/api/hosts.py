@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from events.bounds import WORD_MAX
 from events.records.hosts import (
     HostClearRequested,
+    HostDeviceRequested,
     HostLossConfirmed,
     HostRemovalRequested,
     HostsCordonRequested,
@@ -40,6 +41,7 @@ Word = (
     | HostRemovalRequested
     | HostClearRequested
     | HostTaintRequested
+    | HostDeviceRequested
     | HostsDrainRequested
     | HostsCordonRequested
     | HostsResumeRequested
@@ -72,6 +74,20 @@ class Taint(Command):
         if self.remove and self.value:
             text = "is taken off by its key, whatever its value: leave out ={value}"
             raise PydanticCustomError("taint", text, {"value": self.value})
+        return self
+
+
+class Device(Command):
+    """A device that is to take no new tasks, or takes them again."""
+
+    device: Annotated[str, Field(min_length=1, max_length=WORD_MAX)]
+    disabled: bool = True
+    ends: bool = False
+
+    @model_validator(mode="after")
+    def _ends_what_is_disabled(self) -> Self:
+        if self.ends and not self.disabled:
+            raise PydanticCustomError("device", "ends is for a device that is disabled: leave it out")
         return self
 
 
@@ -137,6 +153,11 @@ def routes(context: Context) -> APIRouter:
         """Says that a suspected host is fine, so that it takes new tasks again."""
         return await tell(context, host_id, HostClearRequested, command, wait)
 
+    _add_taints_and_devices(router, context)
+    return router
+
+
+def _add_taints_and_devices(router: APIRouter, context: Context) -> None:
     @router.post("/{host_id}/taints", status_code=202, responses=ANSWERED)
     async def taint(host_id: str, command: Taint, wait: Wait) -> Response:
         """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off. By the effect
@@ -144,7 +165,13 @@ def routes(context: Context) -> APIRouter:
         """
         return await tell(context, host_id, command.word(), command, wait)
 
-    return router
+    @router.post("/{host_id}/devices", status_code=202, responses=ANSWERED)
+    async def device(host_id: str, command: Device, wait: Wait) -> Response:
+        """Sets a device of a host aside, so that it takes no new tasks, or gives it back. With `ends` its runs are
+        preempted that may be.
+        """
+        about = partial(HostDeviceRequested, device=command.device, disabled=command.disabled, ends=command.ends)
+        return await tell(context, host_id, about, command, wait)
 
 
 async def tell(context: Context, host_id: str, what: Callable[..., Word], command: Command, wait: float) -> Response:

@@ -66,7 +66,7 @@ def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:
 
 def must_know_resources(connection: Connection, spec: JobSpec, at: str = "") -> None:
     """Raises a problem where a job needs resources that its cell doesn't know, or that are written in another unit."""
-    if spec.resources.are_standard and not spec.overrides and not spec.revocable:
+    if spec.resources.are_standard and not spec.overrides and not spec.any_of and not spec.revocable:
         return
     kinds = kinds_of(connection)
     if spec.revocable and not settings_of(connection).slack:
@@ -91,6 +91,8 @@ def _resources(spec: JobSpec, at: str) -> Iterator[tuple[str, Amounts]]:
     yield f"{at}/resources", spec.resources
     for number, override in enumerate(spec.overrides):
         yield f"{at}/overrides/{number}/resources", override.resources
+    for number, each in enumerate(spec.any_of):
+        yield f"{at}/any_of/{number}/resources", each.resources
 
 
 def _pool_faults(context: Context, body: Any, faults: list[tuple[str, str]], at: str) -> list[tuple[str, str]]:

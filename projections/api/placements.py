@@ -1,6 +1,6 @@
 """The route of a placement: the decision that placed a run, and among which hosts it chose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Path, Query, Response
@@ -9,23 +9,27 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
-from events.choices import SCORE_ONE, Choice, choice_of
+from events.choices import SCORE_ONE, Choice, choice_of, passed_over
 from events.codec import decode
 from events.codes import Code
+from events.device_columns import devices_of
 from events.log.lookup import record_at
 from events.log.port import LogGap
 from events.quantities import write_amounts
 from events.records.placement import TasksPlaced
 from events.records.rounds import RoundCommitted
+from events.resources import Unit
 from events.rounds import decode_decisions
 from events.strategies import STRATEGIES
 from events.topics import ALL, rounds_of
+from paceline.client.models import RunDevices
 from paceline.client.placement_models import PlacementCandidate, TaskPlacement
 from projections.api.context import Context
 from projections.api.job_lookup import read_views
 from projections.api.job_rows import find_job
 from projections.api.problems import Problem, not_found
 from projections.queries import tasks as task_queries
+from projections.queries.devices import fields_of_run
 from projections.queries.job_entries import newest_first
 from projections.queries.resources import kinds_of
 from projections.record_json import at
@@ -45,6 +49,9 @@ class _Decision(NamedTuple):
     host_id: str
     ports: list[int]
     choice: Choice | None
+    alternative: int | None
+    passed_over: list[str]
+    devices: RunDevices
 
 
 def add_routes(router: APIRouter, context: Context) -> None:
@@ -94,34 +101,19 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
         "hosts": 0,
         "feasible": 0,
         "spread_over": "",
+        "alternative": decision.alternative,
+        "passed_over": decision.passed_over,
         "candidates": [],
     }
-    if decision.choice is not None:
-        placement["strategy"] = STRATEGIES[decision.choice.strategy]
-        placement["score"] = decision.choice.score / SCORE_ONE
-        placement["feasible"] = decision.choice.feasible
+    placement |= decision.devices
+    if choice := decision.choice:
+        placement |= {"strategy": STRATEGIES[choice.strategy], "score": choice.score / SCORE_ONE}
+        placement["feasible"] = choice.feasible
     if context.placements is None:
         return placement
     result = context.placements.derive(decision.round, decision.place, job_id, instance)
     if result.why:
         return {**placement, "why": result.why}
-    candidates: list[PlacementCandidate] = [
-        {
-            "host_id": each.host_id,
-            "score": each.score,
-            "terms": each.terms,
-            "free": write_amounts(each.free, units),
-            "tasks": each.tasks,
-            "own_room": each.own_room,
-            "chosen": each.host_id == decision.host_id,
-            "value": each.value,
-            "value_tasks": each.value_tasks if each.value_tasks >= 0 else None,
-            "with_devices": each.with_devices,
-            "unmet": each.unmet,
-            "without_image": each.without_image,
-        }
-        for each in result.best
-    ]
     return {
         **placement,
         "why": "",
@@ -129,7 +121,25 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
         "hosts": result.hosts,
         "feasible": result.feasible,
         "spread_over": result.spread_over,
-        "candidates": candidates,
+        "candidates": [_candidate(each, decision.host_id, units) for each in result.best],
+    }
+
+
+def _candidate(each: Any, host_id: str, units: Mapping[str, Unit]) -> PlacementCandidate:
+    """A host that was possible; `host_id`: the one that was chosen."""
+    return {
+        "host_id": each.host_id,
+        "score": each.score,
+        "terms": each.terms,
+        "free": write_amounts(each.free, units),
+        "tasks": each.tasks,
+        "own_room": each.own_room,
+        "chosen": each.host_id == host_id,
+        "value": each.value,
+        "value_tasks": each.value_tasks if each.value_tasks >= 0 else None,
+        "with_devices": each.with_devices,
+        "unmet": each.unmet,
+        "without_image": each.without_image,
     }
 
 
@@ -157,4 +167,9 @@ def _decisions(context: Context, connection: Connection, job_id: str, instance: 
         first = int(counts[:item].sum()) if len(counts) else 0
         ports = placed.ports_array[first : first + (int(counts[item]) if len(counts) else 0)].tolist()
         host_id = placed.host_ids[int(placed.host_array[item])]
-        yield _Decision(event.round, entry.place, entry.offset, record.at_ms, host_id, ports, choice_of(placed, item))
+        choice, number = choice_of(placed, item), int(placed.alternative_array[item])
+        yield _Decision(
+            *(event.round, entry.place, entry.offset, record.at_ms, host_id, ports),
+            *(choice, number if number >= 0 else None, passed_over(placed, item)),
+            fields_of_run([each for at, some in devices_of(placed) if at == item for each in some]),
+        )

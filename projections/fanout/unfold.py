@@ -15,6 +15,7 @@ from events.acceptance import digest
 from events.codec import CodecError, decode
 from events.codes import Code, JobState, Outcome, TaskState
 from events.columns import I32
+from events.device_columns import devices_of
 from events.ranks import are_entitled, ranks_of
 from events.records.admissions import GangAdmitted
 from events.records.base import Event, ItemsEvent, RangesEvent
@@ -30,7 +31,7 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.records.parts import Skipped
+from events.records.parts import PlacedDevice, Skipped
 from events.records.placement import TasksPlaced
 from events.records.placements import TaskPlaced
 from events.records.preemptions import TaskPreempted
@@ -262,11 +263,19 @@ def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[OutputMessag
 
 def _placed(place: Place, event: TasksPlaced) -> Iterator[OutputMessage]:
     sessions = event.host_session_array[event.host_array].tolist()
+    devices = dict(devices_of(event))
     columns = zip(*_runs(event), _named(event.host_ids, event.host_array), sessions, _ports(event), strict=True)
     for item, (job_id, instance, run, host_id, session, ports) in enumerate(columns):
         head = place.head(item)
         placed = TaskPlaced(
-            **head, job_id=job_id, instance=instance, run=run, host_id=host_id, host_session=session, ports=ports
+            **head,
+            job_id=job_id,
+            instance=instance,
+            run=run,
+            host_id=host_id,
+            host_session=session,
+            ports=ports,
+            devices=tuple(PlacedDevice(*each) for each in devices.get(item, ())),
         )
         yield OutputMessage(placed.topic, f"{job_id}/{instance}", head["event_id"], placed)
 

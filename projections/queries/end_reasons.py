@@ -31,7 +31,6 @@ _ENDED_BY = {
     RunCause.HOLD: "the job was held",
     RunCause.DRAIN: "its host was drained",
     RunCause.EVICT: "the drain of its host was forced",
-    RunCause.REBALANCE: "it was better off on another host",
     RunCause.REVOKED: "its host needed for others what it had lent",
 }
 

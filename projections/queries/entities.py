@@ -229,6 +229,7 @@ def host_json(
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),
         "taints": _taints(row),
+        "host_pool": row.host_pool,
         "maintenance": maintenance,
     }
 

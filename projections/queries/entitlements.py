@@ -15,9 +15,10 @@ from processors.entitlement.pools import pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.entitlement.shares.tree import ShareTree
 from processors.state.record_rows import row_of
+from projections.queries.cell_capacity import capacity_of
 from projections.queries.pages import rows_of
 from projections.queries.pool_levels import pools_named, standings
-from projections.queries.pool_tree import capacity_of, cell_json, pool_rows, pools_json, spec_of, to_share
+from projections.queries.pool_tree import cell_json, pool_rows, pools_json, spec_of, to_share
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amount
 from projections.views import tables

@@ -40,7 +40,6 @@ DISRUPTED_FOR = {
     "DRAIN": "a drain",
     "UPDATE": "an update or a restart",
     "PREEMPT": "a preemption",
-    "REBALANCE": "a rebalancing",
 }
 """The causes of disruptions in words."""
 _NOTHING = dict.fromkeys(ReasonNumbers.__annotations__)
@@ -171,12 +170,14 @@ def _of_placing(
     claims = sum(wait.tasks for wait in situation.waits if wait.standing == Standing.ENTITLED)
     becomes = order_reasons.what_becomes(job, claims, detail, situation)
     rows = {row.code: row for row in unplaced}
+    which = order_reasons.by_alternative(situation.reasons.get("asked"))
+    need = {} if which else amounts_in(job.need)
     for reservation in situation.reservations:
-        reason = order_reasons.of_reservation(reservation, amounts_in(job.need), kinds, becomes)
+        reason = order_reasons.of_reservation(reservation, need, kinds, becomes, which)
         funnel = placement_reasons.funnel_of(rows.get(Code.HOSTS_RESERVED), kinds)
         yield reason._replace(numbers={**funnel, **reason.numbers})
     for order in situation.orders:
-        won = order_reasons.of_winner(order, detail)
+        won = order_reasons.of_winner(order, detail, which)
         if won is not None:
             yield won
     refused = situation.reasons.get("refused")

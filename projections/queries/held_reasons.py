@@ -270,6 +270,16 @@ def _behind(denial: Denial, text: str) -> Reason:
     return denial.reason(text, ahead=before.tasks, jobs_ahead=before.jobs)
 
 
+def _host_pools(denial: Denial, text: str) -> Reason:
+    """The host pools of the pool hold too little, or others have their part of that."""
+    names = [name for name in denial.asked if name in denial.limit]
+    have, may, use = (
+        denial.amounts({name: of.get(name, 0) for name in names})
+        for of in (denial.limit, denial.entitlement, denial.allocated)
+    )
+    return denial.reason(f"{text} ({have}; the pool may use {may} of it and holds {use})" if names else text)
+
+
 def _never_fits(denial: Denial, text: str) -> Reason:
     """No host has enough for one task, or the whole cell has less than is asked."""
     if denial.beyond_the_cell:
@@ -316,6 +326,8 @@ _MORE: dict[str, Callable[[Denial, str], Reason]] = {
     Code.ENTITLEMENT_REACHED: _entitled,
     Code.SAVING_FOR_TURN: _saving,
     Code.SHARE_OF_NOTHING: lambda denial, text: denial.reason(text + denial.use_of(denial.entitlement)),
+    Code.HOST_POOLS_FULL: _host_pools,
+    Code.HOST_POOLS_TOO_SMALL: _host_pools,
     Code.BEHIND_IN_QUEUE: _behind,
     Code.NEVER_FITS: _never_fits,
     Code.BACKOFF: lambda denial, text: denial.reason(text, again(denial.wait.tasks)),

@@ -13,6 +13,7 @@ from events.reasons import kind_of
 from paceline.client.host_models import Host
 from paceline.client.maintenance_models import HostMaintenance, HostWait
 from projections.actor_names import actor_json, from_kept
+from projections.queries.devices import holders_on, host_cores, host_devices
 from projections.queries.disruption_waits import numbers_text
 from projections.queries.entities import host_json
 from projections.queries.held_hosts import tell_held
@@ -135,6 +136,8 @@ def whole_host(connection: Connection, row: HostRow) -> Host:
     settings = settings_of(connection)
     body = host_json(row, kinds_of(connection), maintenance, settings)
     tell_held(connection, body, settings)
+    holders = holders_on(connection, row.host_id)
+    body["devices"], body["cores"] = host_devices(row, holders), host_cores(row, holders)
     return body
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError
 
 from events.natural_order import natural_key
-from events.resources import Kinds
+from events.resources import Kinds, is_gpu
 from paceline.client.json_type import Json
 from projections.host_states import HostState, conditions
 from projections.queries.resources import kinds_of
@@ -40,6 +40,7 @@ STALE_S = 15.0
 """No map is shown that is older, unless nothing has changed."""
 GROUPS_MAX = 5000
 OF_AGENTS = "paceline/"
+NO_DEVICES = "[]"
 NO_VALUE = ""
 """The group of hosts without an attribute."""
 
@@ -51,7 +52,7 @@ _ROWS = str(
     select(
         _hosts.host_id, _hosts.session, _hosts.silent_ms, _hosts.offered, _hosts.lost_session, _hosts.lost_code,
         _hosts.avoided_ms, _hosts.reconciled_session, _hosts.runs, _hosts.capacity, _hosts.sizes, _hosts.allocated,
-        _hosts.attributes,
+        func.length(_hosts.devices), _hosts.attributes,
     ).order_by(_hosts.place, _hosts.host_id)
 )  # fmt: skip
 _amounts = msgspec.json.Decoder(dict[str, int])
@@ -66,6 +67,8 @@ class HostMap:
     runs: I64
     capacity: dict[str, I64]
     allocated: dict[str, I64]
+    has_cards: FLAGS
+    """Hosts that name devices, or offer an amount of GPUs."""
     _texts: list[str]
     """The texts of attributes, each once, and which of them each host has."""
     _attributes: I64
@@ -153,7 +156,7 @@ def step_of(share: U8) -> U8:
 def host_map(connection: Connection) -> HostMap:
     """The hosts as they are in the views."""
     kinds = kinds_of(connection)
-    columns: Sequence[Sequence[Any]] = list(zip(*rows_as_text(connection, _ROWS), strict=True)) or [()] * 13
+    columns: Sequence[Sequence[Any]] = list(zip(*rows_as_text(connection, _ROWS), strict=True)) or [()] * 14
     ids, session, silent, offered, lost_session, lost_code, avoided, reconciled, runs, *texts = columns
     numbers = {
         name: np.array(column, dtype=np.int64)
@@ -167,12 +170,16 @@ def host_map(connection: Connection) -> HostMap:
     }
     lost = np.fromiter(map(bool, lost_code), np.bool_, len(ids))
     lost &= np.array(lost_session, dtype=np.int64) >= numbers["session"]
-    capacity, sizes, allocated, attributes = texts
+    capacity, sizes, allocated, devices, attributes = texts
     have = _columns(kinds, list(zip(capacity, sizes, strict=True)), lambda pair: used_of(kinds, *pair))
     allocation = _columns(kinds, allocated, _amounts.decode)
     state = _states(conditions(lost=lost, **numbers))
     index, known = _numbered(attributes)
-    return HostMap(list(ids), state, np.array(runs, dtype=np.int64), have, allocation, known, index)
+    has_cards = np.array(devices, dtype=np.int64) > len(NO_DEVICES)
+    for name, amount in have.items():
+        if is_gpu(name):
+            has_cards = has_cards | (amount > 0)
+    return HostMap(list(ids), state, np.array(runs, dtype=np.int64), have, allocation, has_cards, known, index)
 
 
 def _states(conditions_of_hosts: Mapping[HostState, FLAGS]) -> U8:

@@ -114,7 +114,8 @@ def _preemptions(count: int, items: list[Item], _: Kinds) -> str:
 
 
 def _whom(item: Item) -> str:
-    return f"for {item['for']}" if item["for"] else "as a host offers less than its runs hold"
+    aside = "as a host offers less than its runs hold, or their device was set aside"
+    return f"for {item['for']}" if item["for"] else aside
 
 
 def _campaigns(count: int, items: list[Item], _: Kinds) -> str:

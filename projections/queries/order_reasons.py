@@ -1,5 +1,6 @@
 """Reasons about preemption: of the job that others leave for, and of the victims."""
 
+from collections.abc import Sequence
 from itertools import islice
 
 import msgspec
@@ -50,9 +51,9 @@ def of_victim(leaving: Leaving) -> Reason:
     return Reason(leaving.code, "; ".join(parts), "entitlement", leaving.at_ms, remedy, weight, numbers)
 
 
-def of_winner(order: OrderRow, detail: Detail | None) -> Reason | None:
+def of_winner(order: OrderRow, detail: Detail | None, which: str = "") -> Reason | None:
     """Runs that leave for tasks without a place: which, and until when what they free is kept; None: the order is over
-    and leaves nothing to say.
+    and leaves nothing to say. `which`: by which alternative the tasks are to have it.
     """
     victims = victims_of(order)
     first = [f"{tasks} of job {job_id}" for job_id, tasks in islice(victims.items(), NAMED)]
@@ -63,10 +64,10 @@ def of_winner(order: OrderRow, detail: Detail | None) -> Reason | None:
     match order.answer:
         case "":
             runs = "1 run leaves" if order.victims == 1 else f"{order.victims} runs leave"
-            text = f"{runs} for it ({named}){kept}{_spared(msgspec.json.decode(order.spared))}"
+            text = f"{runs} for it{which} ({named}){kept}{_spared(msgspec.json.decode(order.spared))}"
         case Code.LEFT:
             runs = "1 run has left" if order.victims == 1 else f"{order.victims} runs have left"
-            text, remedy = f"{runs} for it ({named}){kept}", Remedy(WAIT, "it is placed next")
+            text, remedy = f"{runs} for it{which} ({named}){kept}", Remedy(WAIT, "it is placed next")
         case Code.DEFERRED:
             code, until_ms = Code.DEFERRED, order.spared_until_ms
             text = f"the SLA of a job allows no preemption now ({named})"
@@ -83,12 +84,30 @@ def _spared(spared: dict[str, int]) -> str:
     return f"; spared on these hosts: {', '.join(parts)}" if spared else ""
 
 
-def of_reservation(row: ReservationRow, need: Amounts, kinds: Kinds, becomes: str) -> Reason:
-    """Hosts that are reserved for a gang. `need`: that of a task; `becomes`: what becomes of it by itself."""
+def alternative_text(alternative: int | None, passed: Sequence[str]) -> str:
+    """Says by which of several requests tasks are to have their place, and why not by those before it; empty: they
+    have only one.
+    """
+    if alternative is None or alternative < 0:
+        return ""
+    before = ", ".join(f"{at}: {code}" for at, code in enumerate(passed))
+    return f" by alternative {alternative} of any_of{f' ({before})' * bool(before)}"
+
+
+def by_alternative(row: ExplanationRow | None) -> str:
+    """The same of the last plan of a job or the last hosts that were reserved for it; None: there are none."""
+    numbers: Json = msgspec.json.decode(row.numbers) if row is not None else {}
+    return alternative_text(numbers.get("alternative"), numbers.get("passed", ()))
+
+
+def of_reservation(row: ReservationRow, need: Amounts, kinds: Kinds, becomes: str, which: str = "") -> Reason:
+    """Hosts that are reserved for a gang. `need`: that of a task, empty where it may have another; `becomes`: what
+    becomes of it by itself; `which`: by which alternative it is to have its place.
+    """
     hosts: list[str] = msgspec.json.decode(row.host_ids)
     named = listed(hosts, NAMED)
     one = len(hosts) == 1
-    text = f"{'host' if one else 'hosts'} {named} {'is' if one else 'are'} reserved for {count_tasks(row.count)}"
+    text = f"{'host' if one else 'hosts'} {named} {'is' if one else 'are'} reserved for {count_tasks(row.count)}{which}"
     kept = amounts_in(row.kept)
     lacks = {name: max(0, row.count * each - kept.get(name, 0)) for name, each in need.items()}
     lacks = {name: each for name, each in lacks.items() if name not in kinds.licences}

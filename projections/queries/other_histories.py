@@ -41,6 +41,8 @@ _ASKED = {
     "HostRemovalRequested": "removal",
     "HostClearRequested": "clearing of suspicion",
     "HostTaintRequested": "taint",
+    "HostDeviceRequested": "device",
+    "HostPoolAssigned": "host pool",
     "HostsDrainRequested": "drain",
     "HostsCordonRequested": "cordon",
     "HostsResumeRequested": "resumption",

@@ -7,7 +7,7 @@ from events.codes import Code
 from events.quantities import write_amounts
 from events.reasons import OPERATOR, YOU, kind_of
 from events.resources import Kinds, in_order
-from events.words import WITHIN
+from events.words import listed
 from paceline.client.json_type import Json
 from projections.queries.reason import Reason, Remedy, counted, text_of
 from projections.queries.sentences import bound_host_text, funnel
@@ -18,6 +18,8 @@ AWAY = dict.fromkeys(("returning", "silent", "lost"))
 """Reasons of hosts for which it is no help that others leave."""
 HIGHER_TARGET = Remedy(YOU, "raise the target of a value that has room, or leave out `hard`; more hosts may help")
 SHRUNKEN = "offers less than runs there"
+HOSTS = "hosts_considered", "hosts_by_reason", "nearest"
+GROUPS = "level", "segment", "groups", "groups_considered"
 GROW = Remedy(OPERATOR, "have that host offer more again, or stop runs there; `paceline host list` shows which it is")
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 
@@ -38,6 +40,8 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "", t
         )
         remedy, fields = remedy if busy else None, {}
     else:
+        if row.code == Code.NO_GROUP_FITS and numbers.get("level"):
+            text, remedy = _without_group(text, numbers)
         if row.code == Code.NEVER_FITS and some:
             text = f"at most {fit} of the gang's {size} tasks {'fits' if fit == 1 else 'fit'}, even on empty hosts"
             remedy = MORE_HOSTS
@@ -61,6 +65,8 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "", t
             text += f"; without a place: {'task' if missing.isdigit() else 'tasks'} {missing}"
         if row.code != Code.WAITING_FOR_HOST:
             text += funnel(numbers, kinds)
+        if row.code in (Code.NO_GROUP_FITS, Code.NO_DEVICES_FIT, Code.NEVER_FITS):
+            text += _rooms(row.code, numbers)
     need = numbers.get("need")
     fields |= funnel_of(row, kinds) | {"tasks": tasks, "round": row.round}
     fields["asked"] = write_amounts(in_order(need), kinds.units) if need else None
@@ -83,10 +89,28 @@ def _without_ability(numbers: Json) -> Remedy | None:
 def _text(code: str, tasks: int, numbers: Json, kinds: Kinds) -> str:
     if kind_of(code).bound:
         return bound_host_text(tasks, numbers, kinds)
-    words, by_reason = counted(tasks), numbers.get("hosts_by_reason", ())
-    within = next((name.removeprefix(WITHIN) for name in by_reason if name.startswith(WITHIN)), "value of `within`")
-    words["within"] = within
+    words = counted(tasks) | {"within": numbers.get("level") or "value of `within`"}
     return text_of(code, {"fit": 0, "size": 1, **numbers, **words, "until": at(numbers.get("until_ms", 0))})
+
+
+def _rooms(code: str, numbers: Json) -> str:
+    """The tasks of a gang for which groups of hosts have room: `; room by rack, in tasks: a 12, b 8 and 3 more`."""
+    groups, empty = numbers.get("groups", ()), ", if nothing ran" if code == Code.NEVER_FITS else ""
+    if not groups:
+        return ""
+    rooms = [f"{group['value'] or 'none'} {group['fit']}" for group in groups]
+    return f"; room by {numbers['level']}, in tasks{empty}: {listed(rooms, len(rooms), numbers['groups_considered'])}"
+
+
+def _without_group(text: str, numbers: Json) -> tuple[str, Remedy]:
+    """Why no group of hosts holds a gang, or a segment more of it, and what would help."""
+    level, segment, most = numbers["level"], numbers["segment"], numbers["groups"][0]["fit"] if numbers["groups"] else 0
+    if segment:
+        text = f"{numbers['fit']} of the {numbers['size']} tasks of the gang find room in segments of {segment}"
+        remedy = Remedy(YOU, f"smaller segments help, or room for a whole one in one {level}")
+        return f"{text}, each in one {level}", remedy
+    smaller = f"a gang of {most} fits now; " if most > 1 else ""
+    return text, Remedy(YOU, f"{smaller}`near: {level}` instead of `within` lets it be in several")
 
 
 def remedy_of(code: str, becomes: str) -> Remedy | None:
@@ -96,8 +120,9 @@ def remedy_of(code: str, becomes: str) -> Remedy | None:
 
 
 def funnel_of(row: ExplanationRow | None, kinds: Kinds) -> Json:
-    """The number of hosts that failed for each reason, and those that lacked least."""
+    """The number of hosts that failed for each reason, and those that lacked least; the room of groups of hosts."""
     numbers: Json = msgspec.json.decode(row.numbers) if row else {}
     for near in numbers.get("nearest", ()):
         near["lacks"] = write_amounts(in_order(near["lacks"]), kinds.units)
-    return {name: numbers.get(name) for name in ("hosts_considered", "hosts_by_reason", "nearest")}
+    grouped = numbers if numbers.get("level") else {}
+    return {name: numbers.get(name) for name in HOSTS} | {name: grouped.get(name) for name in GROUPS}

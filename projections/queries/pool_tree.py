@@ -29,6 +29,7 @@ from paceline.client.pool_models import (
     SharedAmounts,
     Turn,
 )
+from projections.queries.cell_capacity import Capacity, capacity_of
 from projections.queries.pages import rows_of
 from projections.queries.resources import kinds_of, shares_json
 from projections.queries.sentences import amount
@@ -36,7 +37,7 @@ from projections.queries.strategies import named_strategies, strategy_of_pool
 from projections.queries.tasks import waiting_ranges
 from projections.record_json import at
 from projections.views import tables
-from projections.views.rows import CAPACITY_META, JobRow, PoolRow, amounts_in
+from projections.views.rows import JobRow, PoolRow, amounts_in
 from projections.views.sharing_rows import CreditRow, TurnRow, WaitReasonRow
 from projections.views.waiting import Standing
 
@@ -50,20 +51,6 @@ Shown = Callable[[str], bool]
 
 def _all(path: str) -> bool:
     return True
-
-
-class Capacity(msgspec.Struct, frozen=True):
-    """The capacity of a cell."""
-
-    amounts: Amounts
-    hosts: int
-
-
-def capacity_of(connection: Connection) -> Capacity:
-    """The capacity of the cell: its hosts together, and its licences."""
-    column = tables.meta.c
-    value = connection.execute(select(column.value).where(column.name == CAPACITY_META)).scalar()
-    return msgspec.json.decode(value, type=Capacity) if value else Capacity({}, 0)
 
 
 def to_share(connection: Connection) -> Amounts:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, select
 
 from events.codes import LIVE_TASKS, Outcome, RunCause, TaskState
 from paceline.client.models import Run
+from projections.queries.devices import NO_DEVICES, task_devices
 from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.pages import rows_of
 from projections.queries.run_details import exit_code_of, run_details, task_details
@@ -35,6 +36,8 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Run]:
     preempted = any(row.outcome == Outcome.PREEMPTED for row in rows)
     won = winners(connection, job) if preempted else {}
     stops = stops_of(connection, [job]).get(job.job_id, ()) if any(row.why == RunCause.STOP for row in rows) else ()
+    of_present = [(instance, each.run) for each in present]
+    devices = task_devices(connection, job.job_id, of_present).get(instance, NO_DEVICES)
     out: list[Run] = []
     for row in rows:
         winner = won.get((instance, row.run)) if row.outcome == Outcome.PREEMPTED else None
@@ -57,6 +60,7 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Run]:
                 "ordered_at": at(row.ordered_s * 1000),
                 "started_at": at(row.started_s * 1000),
                 "ended_at": at(row.ended_s * 1000),
+                **(devices if present and row is present[0] else NO_DEVICES),
             }
         )
     return out

@@ -58,8 +58,11 @@ def funnel(numbers: Mapping[str, Any], kinds: Kinds) -> str:
     counts = why_not(numbers.get("hosts_by_reason", {}))
     text = f" (of {hosts:,} host{'s' * (hosts != 1)} {counts})" if counts else f" ({plural(hosts, 'host')} looked at)"
     for near in numbers.get("nearest", ())[:1]:
+        if not (near["lacks"] or near.get("devices") or "ports" in numbers.get("hosts_by_reason", {})):
+            break  # it holds one task: the others lack what that one would take
         lacks = ", ".join(amount(name, value, kinds) for name, value in near["lacks"].items() if value > 0)
-        text += f"; nearest {near['host_id']}, short of {lacks or 'ports'}"
+        short_of = f"short of {lacks or 'ports'}" if lacks or not near.get("devices") else near["devices"]
+        text += f"; nearest {near['host_id']}, {short_of}"
     return text
 
 

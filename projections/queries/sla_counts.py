@@ -32,7 +32,6 @@ CAUSES = {
     RunCause.DRAIN: "a drain",
     RunCause.EVICT: "a forced drain",
     RunCause.UPDATE: "an update or a restart",
-    RunCause.REBALANCE: "a rebalancing",
     RunCause.HEALTH: "its health check",
     RunCause.HOLD: "a hold",
 }

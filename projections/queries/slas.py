@@ -25,7 +25,7 @@ from projections.views.rows import JobRow
 from projections.views.sla_rows import SlaGroupRow, SlaRow
 
 HOUR_S = 3600
-BY_OTHERS = (RunCause.PREEMPT, RunCause.DRAIN, RunCause.REBALANCE)
+BY_OTHERS = (RunCause.PREEMPT, RunCause.DRAIN)
 """Causes that count in the hour."""
 READ_AT_ONCE = 500
 """So many jobs are asked for in one query."""

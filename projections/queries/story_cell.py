@@ -106,6 +106,11 @@ def _loaded(event: Any, _: Kinds) -> list[Part]:
     )
 
 
+def _wanted(event: Any, kinds: Kinds) -> list[Part]:
+    waits = [f"{each.name} {amounts(each.waiting, kinds)}" for each in event.host_pools]
+    return [f"waits for host pools: {', '.join(waits) or 'nothing'}"]
+
+
 def _reconciled(event: Any) -> str:
     return f"reconciled: {plural(event.kept, 'run')} kept, {event.ended} ended, {event.stopped} to be stopped"
 
@@ -136,6 +141,19 @@ def _trusted(event: Any) -> str:
     return f"not avoided: too many {what} hosts ({event.avoided} avoided, {event.most} may be): {event.code}"
 
 
+def _device_asked(event: Any) -> str:
+    if not event.disabled:
+        return f"device {event.device} to take tasks again"
+    runs = "and its runs to leave" if event.ends else "its runs go on"
+    return f"device {event.device} to take no new tasks, {runs}"
+
+
+def _device_changed(event: Any) -> str:
+    if not event.disabled:
+        return f"device {event.device} takes tasks again"
+    return f"device {event.device} takes no new tasks" + (", its runs are to leave" if event.ends else "")
+
+
 def _tainted(event: Any) -> str:
     taints = ", ".join(text_of(key, value) for key, value in event.taints.items())
     return f"taints by operators: {taints or 'none'}"
@@ -149,6 +167,7 @@ SENTENCES: dict[str, _Say] = {
     "CellConfigured": _configured,
     "PoolAnswered": _pool_answered,
     "EntitlementsSet": _entitled,
+    "HostPoolsWanted": _wanted,
     "CreditsSet": lambda event, _: ["credit of ", *named("pool", event.pools)],
     "RightsSet": _rights,
     "CapacityChanged": _capacity,
@@ -169,6 +188,7 @@ SENTENCES: dict[str, _Say] = {
     "HostTaintRequested": _host(
         lambda event: f"taint {text_of(event.key, event.value)} " + ("to be taken off" if event.remove else "requested")
     ),
+    "HostDeviceRequested": _host(_device_asked),
     "HostAnswered": _host(
         lambda event: f"command answered {event.code}" + (f": {event.message}" if event.message else "")
     ),
@@ -180,6 +200,7 @@ SENTENCES: dict[str, _Say] = {
     "HostAvoided": _host(_avoided),
     "HostTrusted": _host(_trusted),
     "HostTainted": _host(_tainted),
+    "HostDeviceChanged": _host(_device_changed),
     "JobsForgotten": lambda event, _: (
         ["forgotten: ", *named("job", event.job_ids)]
         if event.job_ids

@@ -7,6 +7,7 @@ from typing import Any
 from events.codes import RunCause
 from events.quantities import write_ms
 from events.words import image_pulls, plural
+from projections.queries.order_reasons import alternative_text
 from projections.queries.story_parts import Line, Part, host, job, named, pool
 
 Detail = Mapping[str, Any]
@@ -149,7 +150,6 @@ _CAUSES = {
     RunCause.GANG.name: "since a member of the gang ended",
     RunCause.DRAIN.name: "for a drain",
     RunCause.EVICT.name: "by a drain that is forced",
-    RunCause.REBALANCE.name: "to be better off elsewhere",
     RunCause.UPDATE.name: "by the update",
     RunCause.HOLD.name: "since the job is held",
 }
@@ -159,7 +159,8 @@ _CAUSES = {
 def _ordered(detail: Detail) -> list[Part]:
     order = f"by order {detail['order']}: {detail['code']}"
     if not detail["for_job"]:
-        return [f"{plural(detail['tasks'], 'run')} preempted, as the host offers less than its runs hold, {order}"]
+        why = "their host offers less or their device was set aside"
+        return [f"{plural(detail['tasks'], 'run')} preempted, as {why}, {order}"]
     if "victims" not in detail:
         return [f"{plural(detail['tasks'], 'run')} preempted for ", job(detail["for_job"]), f" {order}"]
     victims = named("job", list(detail["from_jobs"]), " of ")
@@ -169,7 +170,8 @@ def _ordered(detail: Detail) -> list[Part]:
 def _asked(detail: Detail) -> list[Part]:
     victims = named("job", detail["from_jobs"], " of ")
     where = named("host", detail["hosts"], " on ")
-    return [f"preemption of {plural(detail['victims'], 'run')}", *victims, " asked for", *where]
+    which = alternative_text(detail.get("alternative"), detail.get("passed_codes", ()))
+    return [f"preemption of {plural(detail['victims'], 'run')}", *victims, f" asked for{which}", *where]
 
 
 def _refused(detail: Detail) -> list[Part]:
@@ -180,7 +182,8 @@ def _refused(detail: Detail) -> list[Part]:
 
 def _reserved(detail: Detail) -> list[Part]:
     where = named("host", detail.get("host_ids", ()), " on ")
-    return [f"reservation for {plural(detail['count'], 'task')}: {detail['state']}", *where]
+    which = alternative_text(detail.get("alternative"), detail.get("passed_codes", ()))
+    return [f"reservation for {plural(detail['count'], 'task')}{which}: {detail['state']}", *where]
 
 
 def _changed(detail: Detail) -> list[Part]:
@@ -279,6 +282,11 @@ def _entered(detail: Detail) -> list[Part]:
     return [f"a user entered {run} on ", host(detail["host_id"]), f" with {command}"]
 
 
+def _suspected(detail: Detail) -> list[Part]:
+    run = f" suspected, at last by run {detail['run']} of instance {detail['instance']}: {detail['code']}"
+    return ["host ", host(detail["host_id"]), run]
+
+
 SENTENCES: dict[str, _Say] = {
     "JobSubmitted": _submitted,
     "JobStopRequested": lambda detail: [f"stop requested{_of_instances(detail)}{_because(detail)}"],
@@ -287,12 +295,14 @@ SENTENCES: dict[str, _Say] = {
     "JobReopenRequested": lambda detail: [f"another run requested{_of_instances(detail)}{_because(detail)}"],
     "JobReopened": lambda detail: ["open again"],
     "JobPriorityRequested": lambda detail: [f"priority {detail.get('priority', 0)} requested{_because(detail)}"],
+    "RebalanceRequested": lambda detail: [f"room to be made for it{_because(detail)}"],
     "ImagePrefetchRequested": lambda detail: [f"image {detail['image']} wanted on hosts{_because(detail)}"],
     "ImagePrefetchOrdered": _prefetched,
     "ImagePrefetched": _has_image,
     "VolumeRemovalRequested": _volume(": removal requested"),
     "RunsReported": _on_hosts("run", "reported"),
     "ExecOpened": _entered,
+    "HostSuspected": _suspected,
     "ExecClosed": lambda detail: [f"session in a run ended with exit code {detail['exit_code']}{_because(detail)}"],
     "HostInventory": _runs("found on a host that connected"),
     "JobAccepted": _accepted,

@@ -83,6 +83,17 @@ def _health(event: Any, _: Kinds) -> list[Part]:
     return [host(event.host_id), text + (f": {more}" if more else "")]
 
 
+def _load(event: Any) -> str:
+    if event.load < 0:
+        return ""
+    waiting = f" ({event.waiting} % wait)" if event.waiting else ""
+    return f", load {event.load} %{waiting} since {at(event.since_ms)}, bound {event.bound} %"
+
+
+def _kinds(event: Any) -> str:
+    return f"first for {', '.join(event.kinds)}" if event.kinds else "for pools that name it"
+
+
 def _group(event: Any) -> str:
     bounds = {
         "max_unavailable": (event.max_unavailable, event.max_unavailable_percent),
@@ -113,6 +124,25 @@ SENTENCES: dict[str, _Say] = {
     ],
     "MaintenanceWindowChanged": _window,
     "HostHealthReported": _health,
+    "HostPoolDefined": lambda event, _: [
+        f"host pool {event.name} to be {'removed' if event.removed else 'defined'}{because(event)}"
+    ],
+    "HostPoolMoveRequested": lambda event, _: [
+        f"{plural(event.hosts or len(event.host_ids), 'host')} to be moved from host pool {event.source} to "
+        f"{event.target}{because(event)}"
+    ],
+    "HostPoolMoveStarted": lambda event, _: [
+        *named("host", event.host_ids),
+        f" drained for host pool {event.target}, from {event.source}: {event.code}{_load(event)}",
+    ],
+    "HostPoolAssigned": lambda event, _: [
+        *named("host", event.host_ids),
+        f" to be in host pool {event.host_pool}{because(event)}",
+    ],
+    "HostPoolChanged": lambda event, _: [
+        f"host pool {event.name} {'removed' if event.removed else f'set: {_kinds(event)}'}"
+    ],
+    "HostsPooled": lambda event, _: [*named("host", event.host_ids), f" in host pool {event.host_pool}: {event.code}"],
     "SlaGroupDefined": lambda event, _: [
         f"SLA group {event.group}{' to be removed' if event.remove else f' defined: {_group(event)}'}{because(event)}"
     ],

@@ -7,19 +7,23 @@ from sqlalchemy import Connection, select
 from events.codec import decode
 from events.pool_paths import levels_of
 from events.records.pools import PoolDefined
-from events.strategies import PACK, STRATEGIES
+from events.strategies import DEFAULT, PACK, STRATEGIES, default_strategy
 from events.words import strategy_words
 from paceline.client.models import StrategyInEffect
+from projections.queries.cell_capacity import capacity_of
 from projections.queries.versions import submission
 from projections.views import tables
 from projections.views.rows import JobRow
 
 
 def named_strategies(connection: Connection, paths: Sequence[str] = ()) -> dict[str, str]:
-    """The strategies of the pools that name one, by path; of `paths` alone where they are given."""
+    """The strategies that pools have in records, by path; of `paths` alone where they are given. At "" stands the
+    default of new pools.
+    """
     pools = tables.pools.c
     query = select(pools.path, pools.spec)
-    strategies: dict[str, str] = {}
+    gpus = capacity_of(connection).amounts.get("gpu", 0)
+    strategies = {"": STRATEGIES[default_strategy(DEFAULT, gpus)]}
     for path, value in connection.execute(query.where(pools.path.in_(paths)) if paths else query):
         spec = decode(value) if value else None
         if isinstance(spec, PoolDefined) and spec.strategy:
@@ -29,8 +33,10 @@ def named_strategies(connection: Connection, paths: Sequence[str] = ()) -> dict[
 
 def strategy_of_pool(path: str, strategies: Mapping[str, str]) -> StrategyInEffect:
     """The strategy for jobs of a pool that name none: its own, or that of the first pool above that names one."""
-    pool = next((level for level in levels_of(path) if level in strategies), None)
-    name = STRATEGIES[PACK] if pool is None else strategies[pool]
+    own = {level: strategies.get(level, "") for level in levels_of(path)[:-1] or [path]}
+    pool = next((level for level, name in own.items() if name not in ("", DEFAULT)), None)
+    default = strategies[""] if own[path] == DEFAULT else STRATEGIES[PACK]
+    name = default if pool is None else own[pool]
     return {"name": name, "pool": pool, "text": strategy_words(name, pool, own=pool == path)}
 
 

@@ -11,6 +11,7 @@ from events.codes import LIVE_TASKS, Code, Outcome, RunCause, TaskState, UpdateS
 from events.columns import I32, I64, ints
 from paceline.client.models import Task
 from projections.access.limits import limits
+from projections.queries.devices import task_devices
 from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import Page, rows_of
@@ -26,6 +27,7 @@ from projections.views.waiting import Standing
 
 TASK_PLACES = {name: place for place, name in enumerate(TASK_COLUMNS)}
 """Where each column of tasks stands."""
+SHRUNK = "preempted: its host offers less than its runs hold, or its device was set aside"
 _JOBS_IN = "SELECT base, slots FROM jobs WHERE base >= 0 AND base < ? AND base + slots > ?"
 _SHOWN = ("state", "run", "host", "outcome", "step", "why")
 """Outcomes of runs whose processes ended by themselves."""
@@ -208,6 +210,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[TaskValues]
     numbers = {item.of("host") for item in items}
     names = host_names(connection, numbers)
     ports = _ports(connection, job, instances)
+    devices = task_devices(connection, job.job_id, [(item.instance, item.of("run")) for item in items])
     specs = own_specs(connection, job, {item.instance: item.of("version") for item in items})
     preempted = any(item.of("outcome") == Outcome.PREEMPTED for item in items)
     won = winners(connection, job) if preempted else {}
@@ -221,36 +224,36 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[TaskValues]
         reported = details.get((item.instance, run), {})
         process = task_details(job, state, reported)
         on_host = host > 0 and state != TaskState.QUEUED
-        out.append(
-            {
-                "instance": item.instance,
-                "state": TaskState(state).name,
-                "run": run,
-                "host_id": names.get(host) if on_host else None,
-                "ports": [port for port in ports.get(item.instance, ()) if port] if on_host else [],
-                "health": process["health"],
-                "signal": process["signal"],
-                "out_of_memory": process["out_of_memory"],
-                "cpu_ms": process["cpu_ms"],
-                "memory_kib": process["memory_kib"],
-                "throttled_ms": process["throttled_ms"],
-                "read_kib": process["read_kib"],
-                "written_kib": process["written_kib"],
-                "exit_code": exit_code_of(outcome, values["exit_code"], reported),
-                "outcome": Outcome(outcome).name if outcome else None,
-                "cause": RunCause(why).name if why else None,
-                "reason": reported.get("reason")
-                or (won.get(last) if outcome == Outcome.PREEMPTED else None)
-                or ended_by(job, stops, item.instance, why, values["ended_s"]),
-                "admission": Standing(values["standing"]).name if values["standing"] < 0 else None,
-                "since": at(values["since_s"] * 1000),
-                "failures": values["failures"],
-                "next_run_at": at(values["due_s"] * 1000),
-                "spec": specs.get(item.instance),
-                "version": values["version"] or None,
-                "update": UpdateStep(step).name if step and values["update"] == job.update else None,
-            }
-        )
+        task_row: Task = {
+            "instance": item.instance,
+            "state": TaskState(state).name,
+            "run": run,
+            "host_id": names.get(host) if on_host else None,
+            "ports": [port for port in ports.get(item.instance, ()) if port] if on_host else [],
+            "health": process["health"],
+            "signal": process["signal"],
+            "out_of_memory": process["out_of_memory"],
+            "cpu_ms": process["cpu_ms"],
+            "memory_kib": process["memory_kib"],
+            "throttled_ms": process["throttled_ms"],
+            "read_kib": process["read_kib"],
+            "written_kib": process["written_kib"],
+            "exit_code": exit_code_of(outcome, values["exit_code"], reported),
+            "outcome": Outcome(outcome).name if outcome else None,
+            "cause": RunCause(why).name if why else None,
+            "reason": reported.get("reason")
+            or (won.get(last) if outcome == Outcome.PREEMPTED else None)
+            or ended_by(job, stops, item.instance, why, values["ended_s"]),
+            "admission": Standing(values["standing"]).name if values["standing"] < 0 else None,
+            "since": at(values["since_s"] * 1000),
+            "failures": values["failures"],
+            "next_run_at": at(values["due_s"] * 1000),
+            "spec": specs.get(item.instance),
+            "version": values["version"] or None,
+            "update": UpdateStep(step).name if step and values["update"] == job.update else None,
+        }
+        has_some = on_host and item.instance in devices
+        out.append({**task_row, **devices[item.instance]} if has_some else task_row)
     return out
 
 
@@ -258,16 +261,14 @@ def winners(connection: Connection, job: JobRow) -> dict[tuple[int, int], str]:
     """By instance and run, for whom runs of a job left."""
     victims, orders = tables.victims.c, tables.orders.c
     joined = tables.victims.join(tables.orders, victims.number == orders.number)
-    query = select(victims.runs, orders.for_job).select_from(joined).where(victims.job_id == job.job_id)
+    query = select(victims.runs, orders.for_job, orders.code).select_from(joined).where(victims.job_id == job.job_id)
     by_run = {}
-    for runs, for_job in connection.execute(query.where(orders.answer == Code.LEFT)):
+    for runs, for_job, code in connection.execute(query.where(orders.answer == Code.LEFT)):
         instance, run = ints(runs).reshape(4, -1)[:2].tolist()
-        by_run.update(
-            dict.fromkeys(
-                zip(instance, run, strict=True),
-                f"preempted for job {for_job}" if for_job else "preempted: its host offers less than its runs hold",
-            )
-        )
+        why = f"moved to make room for job {for_job} (REBALANCED)" if code == Code.REBALANCED else SHRUNK
+        if for_job and code != Code.REBALANCED:
+            why = f"preempted for job {for_job}"
+        by_run.update(dict.fromkeys(zip(instance, run, strict=True), why))
     return by_run
 
 

@@ -9,9 +9,9 @@ from events.abilities import is_own
 from events.codes import Code
 from events.records.parts import PlacementRules
 from events.resources import hint_of
+from events.topology import HOST, LINK_GROUP
 from paceline.client.models import FitWarning
 
-HOST = "host"
 VALUES_MAX = 10
 """So many values are listed."""
 
@@ -41,9 +41,9 @@ def attribute_warnings(rules: PlacementRules | None, hosts: Iterable[Mapping[str
 
 def _named(rules: PlacementRules) -> dict[tuple[str, str], None]:
     """The attributes that rules name, each with the field that does."""
-    rules_over = [("spread.over", rules.spread_over), ("within", rules.within)]
+    rules_over = [("spread.over", rules.spread_over), ("within", rules.within), ("near", rules.near)]
     rules_over += [(f"{'anti_' * each.apart}affinity.within", each.over) for each in rules.affinity]
-    return dict.fromkeys((field, name) for field, name in rules_over if name not in ("", HOST))
+    return dict.fromkeys((field, name) for field, name in rules_over if name not in ("", HOST, LINK_GROUP))
 
 
 def _warning(message: str) -> FitWarning:

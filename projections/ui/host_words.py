@@ -13,6 +13,8 @@ SHAPES: dict[str, str] = {
     HostState.RETURNING: "ordered",
     HostState.CONNECTING: "pending",
 }
+DEVICE_SHAPES = {"OK": "up", "UNHEALTHY": "warn", "DISABLED": "killed", "EMPTYING": "stopping", "GONE": "lost"}
+"""By the state of a device."""
 COMMANDS: dict[str, tuple[str, ...]] = {
     HostState.SILENT: ("confirm-loss", "remove"),
     HostState.LOST: ("remove",),

@@ -144,7 +144,6 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.REMOVE: (UNMATCHED,),
     RunCause.DRAIN: (_tie(DisruptionAllowed),),
     RunCause.EVICT: (_tie(DisruptionDeferred, DisruptionAsked),),
-    RunCause.REBALANCE: (_tie(DisruptionAllowed),),
     RunCause.REVOKED: (_tie(RevocationAsked), ENDED),
 }
 """The same of a RunsStopping, by its column `why`. What is forced is tied to what its drain had asked for the run."""

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.columns import indexed
-from events.resources import Amounts, in_order
+from events.resources import in_order
 from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.named_tasks import NamedTasks
 from projections.views.rows import HostNameRow, HostRow, amounts_in, to_json
+from projections.views.run_needs import RunNeeds, need_of_version
 
 NEEDS_KEPT = 1000
 SPAN = 1 << 32
@@ -26,8 +26,9 @@ SPAN = 1 << 32
 class HostUse:
     """The use of hosts by runs."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, needs: RunNeeds) -> None:
         self._cache = cache
+        self._needs = needs
         self._host_ids: list[str] = []
 
     def restore(self, connection: Connection) -> None:
@@ -57,18 +58,32 @@ class HostUse:
 
     def allocate(self, selection: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
         """Runs begin (1) or cease (-1) to hold what their tasks need, each on the host of its index."""
+        rest = np.ones(len(index), dtype=np.bool_)
+        for amounts, mask in self._needs.own(selection):
+            self._add(hosts, index[mask], [amounts], np.zeros(int(mask.sum()), dtype=np.int64), sign)
+            rest &= ~mask
+        if not rest.all():
+            selection, index = selection.some(rest), index[rest]
+        if not len(index):
+            return
         versions = self._cache.tasks["version"][selection.places]
         which, of = indexed(selection.job * SPAN + versions)
         asks = [
             (selection.jobs[key // SPAN].need, selection.jobs[key // SPAN].needs, key % SPAN) for key in which.tolist()
         ]
         kinds = {each: number for number, each in enumerate(dict.fromkeys(asks))}
-        needs = [need_of(*each) for each in kinds]
+        kind = np.array([kinds[each] for each in asks], dtype=np.int64)
+        self._add(hosts, index, [need_of(*each) for each in kinds], kind[of], sign)
+
+    @staticmethod
+    def _add(
+        hosts: list[HostRow], index: NDArray[Any], needs: Sequence[Mapping[str, int]], kind: NDArray[Any], sign: int
+    ) -> None:
+        """Adds needs to what hosts have allocated: `kind` says for each run which of them, `index` on which host."""
         names = list(dict.fromkeys(name for need in needs for name in need))
         amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
         sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
-        kind = np.array([kinds[each] for each in asks], dtype=np.int64)
-        each_needs = amounts.reshape(-1, 1 + len(names))[kind[of]]
+        each_needs = amounts.reshape(-1, 1 + len(names))[kind]
         if len(hosts) == 1:
             sums[0] = each_needs.sum(axis=0)
         else:
@@ -84,5 +99,4 @@ class HostUse:
 @lru_cache(NEEDS_KEPT)
 def need_of(need: str, needs: str, version: int) -> Mapping[str, int]:
     """The needs of a task of a version of a job, by these columns of its row: many jobs are alike in them."""
-    older: dict[str, Amounts] = msgspec.json.decode(needs)
-    return older.get(str(version)) or amounts_in(need)
+    return need_of_version(need, needs, version)

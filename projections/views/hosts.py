@@ -1,5 +1,8 @@
 """Folds the topic of hosts and what placement decides of hosts."""
 
+from msgspec import to_builtins
+from msgspec.json import decode as decode_json
+
 from events.codes import Code, Stage
 from events.columns import I32, I64
 from events.host_offers import offer_fault
@@ -16,9 +19,13 @@ from events.records.hosts import (
 from events.records.placement import (
     HostAnswered,
     HostAvoided,
+    HostDeviceChanged,
     HostLost,
     HostMaintenanceChanged,
+    HostPoolChanged,
+    HostPoolMoveStarted,
     HostRemoved,
+    HostsPooled,
     HostTainted,
     HostTrusted,
 )
@@ -27,11 +34,13 @@ from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.host_conditions import HostConditions
 from projections.views.record_context import Folds, RecordContext
-from projections.views.rows import HostRow, VolumeRow, to_json
+from projections.views.rows import HostPoolMoveRow, HostPoolRow, HostRow, VolumeRow, to_json
 
+MOVES_KEPT_MS = 30 * 24 * 3600 * 1000
+"""The time for which moves between host pools are shown."""
 LOAD = ("cpu_used", "memory_used", "slack", "loaded_ms")
 CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault", *LOAD)
-OFFER = ("capacity", "sizes", "attributes", "taints", "port_first", "port_last")
+OFFER = ("capacity", "sizes", "attributes", "taints", "port_first", "port_last", "devices", "cores")
 
 
 class HostFold:
@@ -45,6 +54,10 @@ class HostFold:
             HostAvoided: self._avoided,
             HostTrusted: self._trusted,
             HostTainted: self._tainted,
+            HostPoolChanged: self._host_pool,
+            HostPoolMoveStarted: self._moved,
+            HostDeviceChanged: self._device_changed,
+            HostsPooled: self._pooled,
             HostMaintenanceChanged: self._staged,
             HostAnswered: self._answered,
         }
@@ -125,6 +138,33 @@ class HostFold:
         row = self._row(event.host_id)
         row.tainted, row.evicts = to_json(event.taints), to_json(event.evicts)
 
+    def _host_pool(self, moment: RecordContext, event: HostPoolChanged) -> None:
+        if event.removed:
+            self._cache.host_pools.remove(event.name)
+        else:
+            policies = to_json(tuple(to_builtins(each) for each in event.elastic))
+            row = HostPoolRow(event.name, to_json(event.kinds), event.description, moment.now, policies)
+            self._cache.host_pools.put(row)
+
+    def _moved(self, moment: RecordContext, event: HostPoolMoveStarted) -> None:
+        numbers = event.code, event.load, event.waiting, event.bound, event.since_ms, moment.now
+        row = HostPoolMoveRow(
+            moment.offset, moment.place, event.source, event.target, to_json(event.host_ids), *numbers
+        )
+        self._cache.host_pool_moves.put(row)
+        self._cache.host_pool_moves.delete("started_ms < ?", [(moment.now - MOVES_KEPT_MS,)])
+
+    def _device_changed(self, moment: RecordContext, event: HostDeviceChanged) -> None:
+        row = self._row(event.host_id)
+        others = {name: ends for name, ends in decode_json(row.disabled).items() if name != event.device}
+        row.disabled = to_json(others | ({event.device: event.ends} if event.disabled else {}))
+
+    def _pooled(self, moment: RecordContext, event: HostsPooled) -> None:
+        self._cache.hosts.load(event.host_ids)
+        for host_id in event.host_ids:
+            if (row := self._cache.hosts.change(host_id)) is not None:
+                row.host_pool = event.host_pool
+
     def _answered(self, moment: RecordContext, event: HostAnswered) -> None:
         answer = (event.host_id, event.code, event.message, event.command_id)
         add_answer(self._cache, moment, HOSTS.name, event.hosts_offset, *answer)
@@ -177,4 +217,6 @@ def _offer(event: HostOffered) -> HostRow:
         taints=to_json(event.taints),
         port_first=event.port_first,
         port_last=event.port_last,
+        devices=to_json(event.devices) if event.devices else "[]",
+        cores=to_json(event.cores_array.tolist()) if event.cores else "[]",
     )

@@ -54,7 +54,7 @@ Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriori
 ANSWERS = (JobAccepted, JobRejected)
 SHORT = 512
 """Bytes: a record of one job that is no longer is kept as it is, and what is told of it found when somebody asks."""
-_LEFT_OUT = frozenset(("job_id", "actor", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
+_LEFT_OUT = frozenset(("job_id", "actor", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "groups", "need"))
 
 
 def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> list[str]:
@@ -268,7 +268,8 @@ def _of_order(event: PreemptionsOrdered) -> Details:
 def _of_ask(event: PreemptionAsked) -> Json:
     counts = {"victims": len(event.job_array), "from_jobs": event.job_ids[:JOBS_SHOWN], "spared": event.spared}
     unit = {"instance": event.first, "tasks": event.count, "run": event.run}
-    return {**unit, **counts, "hosts": event.host_ids[:HOSTS_SHOWN]}
+    choice = {"alternative": event.alternative, "passed_codes": event.passed_codes} if event.alternative >= 0 else {}
+    return {**unit, **counts, "hosts": event.host_ids[:HOSTS_SHOWN], **choice}
 
 
 def _add_borrowed(event: Any, job: Any, count: Any, out: Details, indices: list[int]) -> None:

@@ -22,10 +22,12 @@ from projections.views.blocks import BLOCK, unpack
 from projections.views.cache import TASK_COLUMNS
 from projections.views.limited_tables import statements
 from projections.views.rows import to_json
+from projections.views.run_needs import need_of_version
 
 KEPT_MAX = 32
 """Connections that are kept while nobody reads."""
 _LIVE_JOBS = "SELECT base, slots, need, needs FROM jobs WHERE base >= 0 AND ordered + running + stopping_tasks > 0"
+_OWN_NEEDS = "SELECT base, instance, own.need, jobs.need, needs FROM run_needs AS own JOIN jobs USING (job_id)"
 _LIVE_BLOCK = "SELECT data FROM main.task_blocks WHERE block = ? AND live > 0"
 _STATE, _HOST, _VERSION = map(TASK_COLUMNS.index, ("state", "host", "version"))
 _needs = msgspec.json.Decoder(dict[str, dict[str, int]])
@@ -151,7 +153,17 @@ class _OwnHosts:
                     amounts = amounts_of.setdefault(host, Counter())
                     for name, amount in of_version.get(version, newest).items():
                         amounts[name] += amount * count
+        for host, need, usual in self._others():
+            amounts_of[host].update(need)
+            amounts_of[host].subtract(usual)
         return runs, amounts_of
+
+    def _others(self) -> Iterator[tuple[int, dict[str, int], dict[str, int]]]:
+        """The host of each run that holds something else than its job asks, what it holds, and what its job asks."""
+        for base, instance, own, need, needs in self._raw.execute(_OWN_NEEDS).fetchall():
+            number, at = divmod(base + instance, BLOCK)
+            host, version = self._block(number)[[_HOST, _VERSION], at].tolist()
+            yield host, _amounts.decode(own), need_of_version(need, needs, version)
 
     def _block(self, number: int) -> I32:
         row = self._raw.execute(_LIVE_BLOCK, (number,)).fetchone()

@@ -19,10 +19,12 @@ from events.records.hosts import (
     HostCertified,
     HostClearRequested,
     HostConnected,
+    HostDeviceRequested,
     HostHealthReported,
     HostInvited,
     HostLossConfirmed,
     HostOffered,
+    HostPoolAssigned,
     HostRemovalRequested,
     HostsCordonRequested,
     HostsDrainRequested,
@@ -35,10 +37,12 @@ from events.records.parts import ZoneOffsets
 from events.records.placement import (
     HostAnswered,
     HostAvoided,
+    HostDeviceChanged,
     HostLost,
     HostMaintenanceChanged,
     HostRemoved,
     HostsAnswered,
+    HostsPooled,
     HostTainted,
     HostTrusted,
     MaintenanceWindowChanged,
@@ -59,9 +63,10 @@ KEPT_MS = 90 * 24 * 3600 * 1000
 OF_HOSTS = (
     *(HostInvited, HostCertified, HostConnected, HostOffered, HostSilent, HostBack, HostHealthReported),
     *(HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostTaintRequested),
+    HostDeviceRequested,
 )
 """Facts that are entries of the history of a host."""
-OF_SEVERAL = (HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, MaintenanceWindowSet)
+OF_SEVERAL = (HostsDrainRequested, HostsCordonRequested, HostsResumeRequested, MaintenanceWindowSet, HostPoolAssigned)
 """The same about several hosts: each has an entry that names it alone."""
 
 
@@ -80,13 +85,14 @@ class OtherHistories:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        decided = (HostLost, HostRemoved, HostAvoided, HostTrusted, HostTainted)
+        decided = (HostLost, HostRemoved, HostAvoided, HostTrusted, HostTainted, HostDeviceChanged)
         self.folds: Folds = {
             PoolAnswered: self._pool,
             HostAnswered: self._answered,
             HostMaintenanceChanged: self._stages,
             HostsAnswered: self._hosts_answered,
             MaintenanceWindowChanged: self._window,
+            HostsPooled: self._pooled,
             **dict.fromkeys(decided, self._decided),
         }
 
@@ -118,6 +124,11 @@ class OtherHistories:
                 for name, kind in event.columns.items()
             }
             self._add(moment, event, of_host(host_id), encode(replace(event, host_ids=(host_id,), **columns)))
+
+    def _pooled(self, moment: RecordContext, event: HostsPooled) -> None:
+        """Notes the host pool of each host in an entry that names it alone."""
+        for host_id in event.host_ids:
+            self._add(moment, event, of_host(host_id), encode(replace(event, host_ids=(host_id,))))
 
     def _window(self, moment: RecordContext, event: MaintenanceWindowChanged) -> None:
         """Notes what no stage of a host tells: that a window of it was missed, or is there no more."""

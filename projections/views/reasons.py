@@ -63,7 +63,7 @@ class ReasonFold:
         if not event.job_id:  # it is for no job
             return
         numbers = {"hosts": len(event.host_ids), "victims": len(event.job_array), "spared": event.spared}
-        numbers["from_jobs"] = event.job_ids[:3]
+        numbers |= {"from_jobs": event.job_ids[:3], **_alternative(event)}
         self._say(moment, event.job_id, "asked", "", event.count, numbers)
 
     def _refused(self, moment: RecordContext, event: PreemptionRefused) -> None:
@@ -136,6 +136,9 @@ class ReasonFold:
         if event.state != Code.RESERVED:
             rows.remove(key)
         elif concerns(self._cache.jobs.get(event.job_id), moment):
+            if event.alternative >= 0:
+                numbers = {"hosts": len(event.host_ids), **_alternative(event)}
+                self._say(moment, event.job_id, "asked", "", event.count, numbers)
             before = rows.get(key)
             hosts = to_json(event.host_ids)
             since = before.since_ms if before is not None and before.run == event.run else moment.now
@@ -175,6 +178,11 @@ class ReasonFold:
                 self._cache.credits.put(CreditRow(pool, *maps, moment.now, goes_on))
             else:
                 self._cache.credits.remove(pool)
+
+
+def _alternative(event: PreemptionAsked | HostsReserved) -> Json:
+    """The alternative of a job for which room is made, and why not those before it; empty: it has only one request."""
+    return {"alternative": event.alternative, "passed": event.passed_codes} if event.alternative >= 0 else {}
 
 
 def per_job(event: Any, count: Any = None) -> Iterator[tuple[str, int]]:

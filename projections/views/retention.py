@@ -210,6 +210,8 @@ class JobRetention:
         for table in (
             cache.past_runs,
             cache.stops,
+            cache.run_devices,
+            cache.run_needs,
             cache.victims,
             cache.update_steps,
             cache.versions,

@@ -6,6 +6,7 @@ milliseconds of the log, 0: not yet. Lists and maps are JSON text.
 
 import msgspec
 
+from events.host_pools import SHARED
 from events.natural_order import natural_key
 from events.resources import Amounts, in_order
 
@@ -231,7 +232,7 @@ class ConditionState(msgspec.Struct, omit_defaults=True):
 
 
 class HostRow(msgspec.Struct):
-    """A host. Owners: the topic of hosts (to `slack`), placement (to `drained_for`), lifecycle (the rest).
+    """A host. Owners: the topic of hosts (to `slack`), placement (to `host_pool`), lifecycle (the rest).
 
     `number` stands in the task columns, 0: nothing was ordered there since it is known.
     """
@@ -252,6 +253,12 @@ class HostRow(msgspec.Struct):
     attributes: str = "{}"
     taints: str = "{}"
     """Those of its agent."""
+    devices: str = "[]"
+    """Those that it names, as `HostDevice`s."""
+    cores: str = "[]"
+    """The NUMA node of each of its whole cores."""
+    disabled: str = "{}"
+    """The devices that operators have set aside, and whether the runs on them are to leave."""
     evicts: str = "[]"
     """The keys of taints by operators by which runs leave."""
     tainted: str = "{}"
@@ -273,6 +280,7 @@ class HostRow(msgspec.Struct):
     """Those that its checks say, by name (`ConditionState`), in JSON."""
     drained_for: str = ""
     """The condition for which the cell drains it; empty: it doesn't."""
+    host_pool: str = SHARED
     number: int = 0
     reconciled_session: int = 0
     suspect_job: str = ""
@@ -287,6 +295,37 @@ class HostRow(msgspec.Struct):
 
     def __post_init__(self) -> None:
         self.place = self.place or natural_key(self.host_id)
+
+
+class HostPoolRow(msgspec.Struct):
+    """A host pool; `kinds` in JSON."""
+
+    name: str
+    kinds: str = "[]"
+    description: str = ""
+    defined_ms: int = 0
+    """When it was defined as it is."""
+    elastic: str = "[]"
+    """Its policies for moves of hosts, in JSON."""
+
+
+class HostPoolMoveRow(msgspec.Struct):
+    """Hosts that were emptied for another host pool; `offset` and `place`: where the decision stands."""
+
+    offset: int
+    place: int
+    source: str
+    target: str
+    host_ids: str
+    """In JSON."""
+    code: str
+    load: int
+    """In percent; -1: it was asked for."""
+    waiting: int
+    """The part of it that waits."""
+    bound: int
+    since_ms: int
+    started_ms: int
 
 
 class VolumeRow(msgspec.Struct):

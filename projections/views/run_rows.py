@@ -3,6 +3,28 @@
 import msgspec
 
 
+class RunDevicesRow(msgspec.Struct):
+    """The devices of the last run of a task that had some, as lifecycle has ordered it; others have no row."""
+
+    job_id: str
+    instance: int
+    run: int
+    host_id: str
+    live: int
+    """1: the run isn't over."""
+    devices: str
+    """Ids, thousandths and MiB, in JSON."""
+
+
+class RunNeedsRow(msgspec.Struct):
+    """The amounts that the present run of a task holds, where these aren't what its job asks in that version."""
+
+    job_id: str
+    instance: int
+    need: str
+    """In JSON."""
+
+
 class RunReportRow(msgspec.Struct):
     """The report of a host about a run beside its state, owned by the topic of tasks: why, and how the process ended
     and what it used, as in RunsReported. `offset` is where that stands; several reports of a run may say something.

@@ -27,6 +27,8 @@ from projections.views.host_use import HostUse
 from projections.views.named_tasks import NamedTasks
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, MetaRow, amounts_in, to_json
+from projections.views.run_devices import RunDevices
+from projections.views.run_needs import RunNeeds
 from projections.views.state_times import StateTimes
 from projections.views.task_moves import TaskMoves
 from projections.views.task_series import TaskSeries
@@ -44,7 +46,9 @@ class TaskFold:
     def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
         self._cache = cache
         self._moves = TaskMoves(cache, times, series)
-        self._hosts = HostUse(cache)
+        self._needs = RunNeeds(cache)
+        self._hosts = HostUse(cache, self._needs)
+        self._devices = RunDevices(cache)
         self._usage = UsageFold(cache)
         self._ends = {"next_base": 0, "next_port_base": 0}
         self.folds: Folds = {
@@ -58,6 +62,8 @@ class TaskFold:
     def restore(self, connection: Connection) -> None:
         """Finds the host numbers and the ends of the columns again."""
         self._hosts.restore(connection)
+        self._devices.restore(connection)
+        self._needs.restore(connection)
         settings = tables.meta.c
         ends = select(settings.name, settings.value).where(settings.name.in_(self._ends))
         self._ends.update((name, int(value)) for name, value in connection.execute(ends))
@@ -253,8 +259,10 @@ class TaskFold:
         tasks["ordered_s"][selection.places] = moment.now // 1000
         tasks["version"][selection.places] = event.version_array[selection.at]
         self._moves.move(moment, selection, TaskState.ORDERED)
+        self._needs.ordered(selection, event)
         self._hosts.allocate(selection, hosts, index, 1)
         self._note_ports(selection, event)
+        self._devices.ordered(selection, event)
 
     def _available(self, moment: RecordContext, event: RunsAvailable) -> None:
         selection = self._named(moment, event)
@@ -280,8 +288,10 @@ class TaskFold:
         state = tasks["state"][selection.places]
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
         running = selection.some(live)
-        self._usage.ended(moment.now, running)
+        self._usage.ended(moment.now, running, self._needs)
         self._hosts.release(running)
+        self._needs.ended(running)
+        self._devices.ended(running)
         counted = event.counts_as_array[selection.at] == Counts.TASK
         tasks["failures"][selection.places[counted]] = event.failures_array[selection.at[counted]]
         tasks["run"][selection.places] = event.run_array[selection.at]

@@ -13,10 +13,12 @@ import numpy as np
 
 from events.codes import LIVE_TASKS
 from events.columns import indexed
+from events.resources import Amounts
 from projections.views.cache import Cache
 from projections.views.host_use import NEEDS_KEPT, SPAN, need_of
 from projections.views.named_tasks import NamedTasks
 from projections.views.rows import JobRow
+from projections.views.run_needs import RunNeeds
 from projections.views.usage_rows import MOST
 
 DAY_MS = 86_400_000
@@ -43,8 +45,16 @@ class UsageFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
-    def ended(self, now: int, selection: NamedTasks) -> None:
+    def ended(self, now: int, selection: NamedTasks, needs: RunNeeds) -> None:
         """Live runs end at this time of lifecycle, of which the columns still tell how they stood."""
+        rest = np.ones(len(selection.at), dtype=np.bool_)
+        for amounts, mask in needs.own(selection):
+            self._ended(now, selection.some(mask), amounts)
+            rest &= ~mask
+        self._ended(now, selection if rest.all() else selection.some(rest))
+
+    def _ended(self, now: int, selection: NamedTasks, need: Amounts | None = None) -> None:
+        """The same of runs that held this; None: what their jobs ask."""
         tasks = self._cache.tasks
         seconds = np.maximum(now // 1000 - tasks["ordered_s"][selection.places], 0)
         kinds, kind = indexed(selection.job * SPAN + tasks["version"][selection.places])
@@ -54,7 +64,8 @@ class UsageFold:
         month, new = month_of(now), self._cache.usage.new
         for key, count, lasted in zip(kinds.tolist(), counts.tolist(), sums.tolist(), strict=True):
             row = selection.jobs[key // SPAN]
-            cpu, mib = _asked(row.need, row.needs, key % SPAN)
+            usual = _asked(row.need, row.needs, key % SPAN)
+            cpu, mib = usual if need is None else (need.get("cpu", 0), need.get("memory", 0))
             request = min(cpu * lasted, MOST), min(mib * lasted, MOST)
             new.append((row.job_id, month, row.pool, row.owner, count, 0, lasted, *request, 0, 0, 0, 0, 0, 0))
 

@@ -29,9 +29,15 @@ CASES = [
             "full_start_s",
         },
     ),
+    (
+        "placement-quality",
+        "memory",
+        {"mean5_percent", "default_adaptive_percent", "load85_adaptive_waiting_gpu_h", "adaptive_decisions_per_s"},
+    ),
     ("packing", "memory", {"hosts_over_bound_percent"}),
     ("replay", "embedded", {"ended_job_memory_bytes", "verify_decisions_per_s", "recover_s"}),
     ("simulate", "memory", {"kth_head_cpu_s", "tasks_per_s"}),
+    ("topology", "memory", {"snapshot_near_racks_per_gang", "churn_near_racks_per_gang", "near_gangs_per_s"}),
     ("sla", "memory", {"verdicts_over_naive", "change_over_naive", "memory_mib", "campaigns_done", "budgets_broken"}),
 ]
 

@@ -17,8 +17,11 @@ from paceline.client import cell_file
 from paceline.client.client import Client
 from projections.views.projector import Projector
 from tests.helpers.asking import ask
+from tests.helpers.cards_scenario import CARDS
 
 START_S, POLL_S = 60.0, 0.05
+EVER = ("1970-01-01T00:00:00Z", "2100-01-01T00:00:00Z")
+PACELINE = (sys.executable, "-m", "paceline")
 MANY = Size(jobs=2_000, tasks=20_000, hosts=2_000, pools=40)
 TOKEN = "secret"
 HOSTILE = "\"'><script>hostile=1</script><img src=x onerror=hostile=1>\u202e\u2066\x07\x1b[31m{{7*7}}${7*7}</textarea>"
@@ -176,6 +179,38 @@ def many(folder: Path) -> Iterator[Shown]:
 
 
 @contextmanager
+def simulated(folder: Path, scenario: str) -> Iterator[Shown]:
+    """The cell of a scenario at its end, which nothing changes any more."""
+    data, file, script = folder / "simulated", folder / "history.avro", folder / "scenario.yaml"
+    script.write_text(scenario)
+    for words in (
+        ["simulate", str(script), "--data", str(data)],
+        ["log", "export", "--data", str(data), "--from", EVER[0], "--to", EVER[1], str(file)],
+        ["log", "import", "--data", str(folder / "data"), str(file)],
+    ):
+        subprocess.run([*PACELINE, *words], check=True, timeout=600, stdout=subprocess.DEVNULL)
+    with up(folder, "--read-only") as cell:
+        yield cell
+
+
+@contextmanager
+def cards(folder: Path) -> Iterator[Shown]:
+    """A cell with devices, pools of hosts, gangs and maintenance."""
+    with simulated(folder, CARDS) as cell:
+        cell.there = {
+            "maintenance_id": "kernel",
+            "job_id": "share",
+            "instance": "0",
+            "path": "ml/train",
+            "host_id": "card-1",
+            "machine": "placement",
+            "number": "3",
+            "subject": "wide",
+        }
+        yield cell
+
+
+@contextmanager
 def history(cell: Shown, folder: Path) -> Iterator[Shown]:
     """What a cell has been until now, exported and looked at."""
     file, now = folder / "history.avro", datetime.now(UTC)
@@ -184,7 +219,7 @@ def history(cell: Shown, folder: Path) -> Iterator[Shown]:
         ["export", "--data", str(cell.data), "--from", begin, "--to", end, str(file)],
         ["import", "--data", str(folder / "data"), str(file)],
     ):
-        subprocess.run([sys.executable, "-m", "paceline", "log", *words], check=True, timeout=120)
+        subprocess.run([*PACELINE, "log", *words], check=True, timeout=120)
     with up(folder, "--read-only") as shown:
         shown.there = cell.there
         yield shown

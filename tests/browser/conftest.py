@@ -70,6 +70,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 @pytest.fixture(scope="package")
+def cards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with cells.cards(tmp_path_factory.mktemp("cards")) as cell:
+        yield cell
+
+
+@pytest.fixture(scope="package")
 def history(real: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     with cells.history(real, tmp_path_factory.mktemp("history")) as cell:
         yield cell
@@ -80,7 +86,7 @@ def past(real: Shown) -> Shown:
     return cells.past(real)
 
 
-@pytest.fixture(params=["real", "past", "empty", "many", "history"])
+@pytest.fixture(params=["real", "past", "empty", "many", "history", "cards"])
 def cell(request: pytest.FixtureRequest) -> Shown:
     """Each of them."""
     shown: Shown = request.getfixturevalue(request.param)

@@ -2,14 +2,12 @@
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.browser.cells import Shown, up
+from tests.browser.cells import Shown, simulated
 
 SEED = 26
 END_MIN = 180
@@ -23,25 +21,7 @@ TILES = {**SERVICE, "job_id": "tile-server", "owner": "maps-team", "labels": {"t
 @contextmanager
 def pictured(folder: Path) -> Iterator[Shown]:
     """The cell at its end."""
-    scenario, data, file = folder / "day.json", folder / "simulated", folder / "day.avro"
-    scenario.write_text(json.dumps(day()))
-    for words in (
-        ["simulate", str(scenario), "--data", str(data)],
-        [
-            "log",
-            "export",
-            "--data",
-            str(data),
-            "--from",
-            "1970-01-01T00:00:00Z",
-            "--to",
-            "2100-01-01T00:00:00Z",
-            str(file),
-        ],
-        ["log", "import", "--data", str(folder / "data"), str(file)],
-    ):
-        subprocess.run([sys.executable, "-m", "paceline", *words], check=True, timeout=600, stdout=subprocess.DEVNULL)
-    with up(folder, "--read-only") as cell:
+    with simulated(folder, json.dumps(day())) as cell:
         yield cell
 
 

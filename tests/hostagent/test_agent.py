@@ -14,7 +14,8 @@ import pytest
 
 from events.records.jobs import JobSubmitted
 from events.signing_keys import SigningKeys
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.capacity import detect
 from hostagent.gateway.secrets.folder import SecretFolder
 from hostagent.kernel import status_of

@@ -9,7 +9,8 @@ import pytest
 from events.records.hosts import HostConnected
 from events.records.jobs import JobSubmitted
 from hostagent import kernel, machine_identity
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach
 from hostagent.messages import Hello, MachineIdentity, SessionRefused, Welcome

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -24,11 +25,16 @@ import pytest
 import yaml
 
 from events.process.images import resolve
+from events.records.parts import HostDevice, Isolation
+from hostagent.hardware import Hardware, Source
 from hostagent.keepers import KEEPERS
+from hostagent.runs import stop_all
 from tests.helpers.image_registry import ImageRegistry, image_registry
 from tests.helpers.real_cell import CellProcess
 from tests.helpers.waiting import until
+from tests.hostagent.test_agent import Site, shell
 from tests.hostagent.test_groups import REFUSED
+from tests.hostagent.test_hardware import order
 
 pytestmark = [pytest.mark.outside, pytest.mark.xdist_group("limits"), pytest.mark.skipif(bool(REFUSED), reason=REFUSED)]
 BUILD = Path(__file__).parents[2] / "examples/image/build.sh"
@@ -56,7 +62,7 @@ def image(folder: Path, registry: ImageRegistry) -> str:
 
 @pytest.fixture(scope="module")
 def cell(folder: Path) -> Iterator[CellProcess]:
-    (folder / "paceline.toml").write_text('[agent]\ndevices = ["/dev/zero", "/dev/none"]\n')
+    (folder / "paceline.toml").write_text('[agent]\ndevice_files = ["/dev/zero", "/dev/none"]\n')
     made = CellProcess(folder / "data", sim_hosts=0, agent=True)
     made.start()
     try:
@@ -332,14 +338,35 @@ def test_no_network_and_a_root_of_its_own(cell: CellProcess, image: str) -> None
 
 def test_a_user_and_devices_are_those_that_the_job_names(cell: CellProcess, image: str) -> None:
     script = "id -u; id -g; echo > /dev/zero && echo written"
-    run(cell, "named", image=image, user="7:8", devices=["/dev/zero"], command=["sh", "-c", script])
+    run(cell, "named", image=image, user="7:8", device_files=["/dev/zero"], command=["sh", "-c", script])
     assert output(cell, "named") == "7\n8\nwritten\n"
-    spec = {"job_id": "other", "pool": "/p", "image": image, "devices": ["/dev/mem"]}
+    spec = {"job_id": "other", "pool": "/p", "image": image, "device_files": ["/dev/mem"]}
     warned = cell.request("POST", "/v1/jobs", spec).json()["warnings"]
     assert warned == [
-        "no host offers paceline/device/dev/mem, which the devices of the job needs: it waits for one that does"
+        "no host offers paceline/device/dev/mem, which the device_files of the job needs: it waits for one that does"
     ]
     until(lambda: "paceline/device/dev/mem" in cell.get("/v1/jobs/other/explanation").text)
+
+
+def test_a_container_has_the_files_of_the_devices_that_it_was_given_and_no_others(folder: Path, image: str) -> None:
+    cards = tuple(HostDevice(f"gpu-{at}", "gpu") for at in range(4))
+    files = {"gpu-2": ("/dev/kmsg", "/dev/zero"), "gpu-3": ("/dev/zero",), "gpu-0": ("/dev/fuse",)}
+    site = Site(folder / "agent-with-devices")
+    settings = replace(site.settings(), resources={}, hardware=Source(lambda: Hardware(cards, files)))
+    site.settings = lambda: settings  # type: ignore[method-assign]
+    try:
+        site.start_agent()
+        script = "test -c /dev/kmsg && echo has its own; test -e /dev/fuse || echo no other; echo $CUDA_VISIBLE_DEVICES"
+        apart = Isolation(level="container", image=image, image_digest=asyncio.run(resolve(image)))
+        site.cell.submit(shell("j", script, isolation=apart, resources={"memory": 64}))
+        site.cell.decide(order("j", ("gpu-3", 1000, 0), ("gpu-2", 500, 0)))
+        site.says("j", 0, 1, "EXITED", 0)
+        assert site.output("j") == "has its own\nno other\n0,1\n"
+    finally:
+        site.stop_agent()
+        stop_all(site.folder)
+        site.cell.gateway.close()
+        site.server.stop()
 
 
 def test_volumes_and_the_working_folder_stand_under_paceline(cell: CellProcess, image: str) -> None:

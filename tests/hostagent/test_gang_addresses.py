@@ -11,7 +11,8 @@ from events.codec import encode
 from events.log.port import NewRecord
 from events.records.hosts import HostOffered
 from events.records.jobs import JobSubmitted
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.gang_members import ADDRESSES_BYTES_MAX, Member, listing, packed, unpacked, variables
 from hostagent.runs import stop_all
 from paceline.client.output_ask import OutputAsk

@@ -152,8 +152,9 @@ def v2(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(("pins", "controllers"), [(False, "+cpu +memory +pids"), (True, "+cpu +memory +pids +cpuset")])
 def test_on_v2_the_agent_moves_to_a_leaf_and_hands_the_controllers_down(
-    v2: Path, monkeypatch: pytest.MonkeyPatch
+    v2: Path, monkeypatch: pytest.MonkeyPatch, pins: bool, controllers: str
 ) -> None:
     own, made = v2 / "cgroup/system.slice/paceline.service", os.mkdir
 
@@ -163,11 +164,11 @@ def test_on_v2_the_agent_moves_to_a_leaf_and_hands_the_controllers_down(
             (Path(path) / name).write_text("")
 
     monkeypatch.setattr(os, "mkdir", mkdir)
-    tree = Tree.take("h1", str(v2 / "proc"))
+    tree = Tree.take("h1", str(v2 / "proc"), pins)
     assert tree.folders == {UNIFIED: str(own / "paceline-h1")}
     assert (own / "agent/cgroup.procs").read_text() == str(os.getpid())
-    assert (own / "cgroup.subtree_control").read_text() == "+cpu +memory +pids +io"
-    assert (own / "paceline-h1/cgroup.subtree_control").read_text() == "+cpu +memory +pids +io"
+    assert (own / "cgroup.subtree_control").read_text() == f"{controllers} +io"
+    assert (own / "paceline-h1/cgroup.subtree_control").read_text() == f"{controllers} +io"
     (v2 / "proc/cgroup").write_text("0::/system.slice/paceline.service/agent\n")
     assert Tree.take("h1", str(v2 / "proc")).folders == tree.folders
 
@@ -179,9 +180,21 @@ def test_without_a_controller_the_fault_names_it(v2: Path, monkeypatch: pytest.M
     (own / "agent/cgroup.procs").write_text("")
     with pytest.raises(GroupFault, match=r"isn't allowed to limit memory: see its cgroup\.controllers"):
         Tree.take("h1", str(v2 / "proc"))
+    with pytest.raises(GroupFault, match="isn't allowed to limit memory, cpuset"):
+        Tree.take("h1", str(v2 / "proc"), pins=True)
     (v2 / "proc/mountinfo").write_text("")
     with pytest.raises(GroupFault, match="no cgroup file system is mounted"):
         Tree.take("h1", str(v2 / "proc"))
+
+
+def test_a_group_of_v2_is_pinned_when_it_is_made_and_later(tmp_path: Path) -> None:
+    group = Group({UNIFIED: str(tmp_path)})
+    for name in ("cpu.weight", "cpuset.cpus"):
+        (tmp_path / name).write_text("")
+    group.make(Limits(1000, 0, 0, 0, cpus="2-3,8"))
+    assert (tmp_path / "cpuset.cpus").read_text() == "2-3,8"
+    group.pin("4-15")
+    assert (tmp_path / "cpuset.cpus").read_text() == "4-15"
 
 
 def test_v2_is_told_all_limits_and_read_in_its_own_words(tmp_path: Path) -> None:

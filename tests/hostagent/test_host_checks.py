@@ -14,7 +14,7 @@ import pytest
 from events.codes import RunReport
 from events.records.hosts import HostHealthReported
 from hostagent import conditions, host_checks, kernel
-from hostagent.agent import AgentSettings
+from hostagent.agent_settings import AgentSettings
 from hostagent.conditions import Conditions, state_of
 from hostagent.host_checks import REFUSED_MOST, HealthCommand, HostChecks, command_fault, disk_fault
 from hostagent.messages import RunState

@@ -14,11 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from events.bounds import AMOUNT_MAX, ATTRIBUTES_MAX, HOST_RUNS_MAX, SESSION_MAX, USE_MAX
+from events.bounds import (
+    AMOUNT_MAX,
+    ATTRIBUTES_MAX,
+    EXCLUDES_MAX,
+    HOST_CORES_MAX,
+    HOST_DEVICES_MAX,
+    HOST_RUNS_MAX,
+    SESSION_MAX,
+    USE_MAX,
+)
 from events.codec import encode
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostSilent
+from events.records.parts import HostDevice
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Amounts, Kinds
 from events.topics import ROUND_BYTES_MAX
@@ -35,9 +45,12 @@ from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.hostagent.gateway.test_component import Host as Agent
 
 RUN = RunState("j", 0, 1, 2)
+DEVICE = HostDevice("0", "gpu", "a100", numa=1)
 BASES: dict[str, Any] = {
-    "sessions": msgspec.to_builtins(Hello(1, {"cpu": 1000}, attributes={"rack": "1"}, runs=[RUN])),
-    "reports": msgspec.to_builtins(ReportBatch(1, 1, [RUN])),
+    "sessions": msgspec.to_builtins(
+        Hello(1, {"cpu": 1000, "gpu": 1000}, attributes={"rack": "1"}, runs=[RUN], devices=[DEVICE], cores=[0, 1])
+    ),
+    "reports": msgspec.to_builtins(ReportBatch(1, 1, [RUN], offer=Hello(1, {"gpu": 1000}, devices=[DEVICE]))),
 }
 VALUES = st.one_of(
     st.sampled_from([-1, 0, 1, 2**31, 2**40 + 1, 2**48 + 1, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, -(10**30)]),
@@ -278,6 +291,9 @@ def test_a_session_that_can_not_be_is_skipped_by_all_and_the_host_connects(
 def test_a_record_of_the_largest_host_is_one_that_the_log_takes() -> None:
     runs = [RunState(f"{at:05}".ljust(128, "x"), at, 1, 2) for at in range(HOST_RUNS_MAX)]
     attributes = {f"{at:03}".ljust(256, "\u20ac"): "\u20ac" * 256 for at in range(ATTRIBUTES_MAX)}
-    hello = Hello(SESSION_MAX, {"cpu": AMOUNT_MAX}, attributes=attributes, runs=runs)
+    names = [f"{at:03}".ljust(128, "x") for at in range(HOST_DEVICES_MAX)]
+    devices = [HostDevice(name, "nic", "\u20ac" * 256, excludes=(*names[:EXCLUDES_MAX],)) for name in names]
+    cores = [0] * HOST_CORES_MAX
+    hello = Hello(SESSION_MAX, {"cpu": AMOUNT_MAX}, attributes=attributes, runs=runs, devices=devices, cores=cores)
     records: list[NewRecord] = connected("h" * 128, hello, "g")
     assert max(len(record.value) for record in records) <= ROUND_BYTES_MAX

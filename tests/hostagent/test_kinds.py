@@ -21,7 +21,8 @@ from events.records.jobs import (
     VolumeRemovalRequested,
 )
 from events.records.parts import Constraint, UpdatePolicy
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.runs import stop_all
 from tests.helpers.whole_cell import Cell
 from tests.hostagent.cell import TOKEN, Server

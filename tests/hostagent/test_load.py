@@ -13,7 +13,7 @@ import pytest
 from events.records.hosts import HostsLoaded
 from events.records.jobs import JobSubmitted
 from hostagent import agent
-from hostagent.agent import AgentSettings
+from hostagent.agent_settings import AgentSettings
 from hostagent.gateway.connections import Report
 from hostagent.gateway.facts import columns_of
 from hostagent.load import LoadNews, steps

@@ -11,7 +11,8 @@ import pytest
 
 from events.records.hosts import HostOffered
 from hostagent import keepers
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.keeper import kept_run
 from hostagent.keeper.loop import Keeper

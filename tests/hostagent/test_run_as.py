@@ -12,7 +12,8 @@ import pytest
 
 from events.records.jobs import JobSubmitted
 from hostagent import run_as
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.run_as import NoSuchUser, TaskUser, Users, check, environment, task_user
 from hostagent.runs import stop_all
@@ -118,6 +119,7 @@ def test_tasks_are_never_below_the_token(tmp_path: Path) -> None:
     (data / "format").touch()
     assert agent_folder(data, None) == tmp_path / "data-agent"
     assert agent_folder(data, tmp_path / "runs") == tmp_path / "runs"
+    assert agent_folder(data, Path("runs")) == Path.cwd() / "runs"
     with pytest.raises(CannotStart, match="where the token of the cell is"):
         agent_folder(data, data / "agent-0")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from events.codes import RunReport
 from events.records.jobs import JobSubmitted
 from hostagent import agent, slack
-from hostagent.agent import AgentSettings
+from hostagent.agent_settings import AgentSettings
 from hostagent.groups import GroupFault, Limits, Tree
 from hostagent.kernel import status_of
 from hostagent.pressure import Candidate, first_to_end, is_short

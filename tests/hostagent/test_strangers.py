@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.agent_state import load, save
 from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.runs import stop_all

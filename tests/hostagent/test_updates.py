@@ -9,7 +9,8 @@ import pytest
 from events.codec import encode
 from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.parts import UpdatePolicy
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.runs import stop_all
 from tests.helpers.whole_cell import Cell
 from tests.hostagent.cell import TOKEN, Server

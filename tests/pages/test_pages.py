@@ -18,6 +18,8 @@ PAGES = (
     "docs/access.md",
     "docs/sla.md",
     "docs/maintenance.md",
+    "docs/gpus.md",
+    "docs/hosts.md",
 )
 
 

@@ -105,6 +105,8 @@ class Api:
         )
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._alone = threading.RLock()
+        """Whoever decides and folds: a test, or the machine that answers beside it."""
 
     async def task_log(self, ask: OutputAsk, host_id: str | None) -> Page:
         self.asked.append((*ask[:6], host_id))
@@ -115,8 +117,9 @@ class Api:
         return Page(0, b"hello\n", 6, True)
 
     def fold(self) -> None:
-        while self.projector.step():
-            pass
+        with self._alone:
+            while self.projector.step():
+                pass
 
     def pool(self, path: str = "/p", **fields: Any) -> None:
         at = self.cell.fact(PoolDefined(path=path, command_id="c", **fields))
@@ -125,10 +128,11 @@ class Api:
 
     def granted(self, *facts: Event) -> None:
         """Facts about who may what, which entitlement has answered."""
-        for fact in facts:
-            at = self.cell.fact(fact)
-            self.cell.decide("entitlement", PoolAnswered(path="/", pools_offset=at, command_id="c", code="DONE"))
-        self.fold()
+        with self._alone:
+            for fact in facts:
+                at = self.cell.fact(fact)
+                self.cell.decide("entitlement", PoolAnswered(path="/", pools_offset=at, command_id="c", code="DONE"))
+            self.fold()
 
     def answer(self, topic: str, machine: str, says: Callable[[int, Any], tuple[Event, ...]]) -> None:
         """From now on a machine answers each new fact of a topic, in a thread of its own."""
@@ -137,10 +141,11 @@ class Api:
         def run() -> None:
             at = start
             while not self._stop.wait(0.002):
-                for record in list(self.cell.log.scan(topic, at)):
-                    at = record.offset + 1
-                    self.cell.decide(machine, *says(record.offset, decode(record.value)))
-                self.fold()
+                with self._alone:
+                    for record in list(self.cell.log.scan(topic, at)):
+                        at = record.offset + 1
+                        self.cell.decide(machine, *says(record.offset, decode(record.value)))
+                    self.fold()
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()

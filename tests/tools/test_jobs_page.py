@@ -19,12 +19,16 @@ NEEDS: dict[str, dict[str, Any]] = {
     "controller": {"instances": 2},
     "gang": {"instances": 4},
     "within": {"instances": 4, "gang": {"min": 4}},
+    "near": {"instances": 4, "gang": {"min": 4}},
+    "segments": {"instances": 16, "gang": {"min": 16}, "near": "rack"},
     "sla": {"kind": "stateless", "instances": 3},
+    "devices": {"resources": {"gpu": 2}},
+    "numa": {"cores": 8},
     "health": {"kind": "stateless", "ports": ["http"]},
     "update": {"kind": "stateless", "instances": 4},
     "on_silence": {"kind": "stateless"},
     "overrides": {"instances": 4},
-    **{name: {"image": "app:1"} for name in ("network", "root", "user", "devices")},
+    **{name: {"image": "app:1"} for name in ("network", "root", "user", "device_files")},
 }
 """What a job must have beside a field for its example to be valid."""
 
@@ -63,4 +67,4 @@ def test_what_has_a_unit_is_no_text_and_bounds_are_told() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", page(ROOT), re.MULTILINE))
     assert (rows["start_deadline"], rows["max_runtime"], rows["head"]) == ("time", "time", "size")
     assert rows["priority"] == "number, -2,147,483,647 to 2,147,483,647"
-    assert rows["devices"] == "list of text, at most 16"
+    assert rows["device_files"] == "list of text, at most 16"

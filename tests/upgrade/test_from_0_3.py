@@ -23,6 +23,9 @@ from paceline.client.client import Client
 from paceline.history.verify import verify
 from processors.cell_machines import machines
 from processors.runtime import snapshots
+from processors.runtime.replay import Replay
+from processors.runtime.store import MemoryStore, RocksStore
+from processors.state.conversion import conversion
 from projections.queries.causes import Causes
 from projections.views.mentions import runs_of
 from tests.helpers.waiting import until
@@ -103,6 +106,22 @@ def test_a_cell_of_0_3_goes_on_from_its_snapshots(left: Path) -> None:
             assert (restored.refused == []) == (name not in FOLDED), name
             assert (restored.manifest is not None) == (name not in FOLDED), name
     goes_on(data)
+
+
+@pytest.mark.parametrize("name", ["entitlement", "lifecycle"])
+def test_rows_of_0_3_become_those_that_a_fold_of_its_log_comes_to(left: Path, name: str) -> None:
+    with (
+        closing(EmbeddedLog(left / "data" / "log")) as log,
+        closing(RocksStore(left / "data" / "store" / name)) as store,
+    ):
+        make, progress = machines(log.cell)[name], store.progress()
+        assert progress is not None
+        folded = MemoryStore()
+        for _ in Replay(make(), log, folded).rounds(decide=False, last=progress.own.round):
+            pass
+        convert = conversion(make().conversions, progress.state, make().state)
+        assert convert is not None
+        assert sorted(convert(store.rows())) == sorted(folded.rows())
 
 
 def test_the_one_token_of_a_cell_of_0_3_may_do_everything_whatever_the_cell_asks_of_others(left: Path) -> None:

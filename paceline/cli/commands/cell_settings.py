@@ -38,6 +38,7 @@ def get(client: "Client", form: str) -> None:
         "paceline cell set --resource gpu/a100 --resource scratch=MiB",
         "paceline cell set --licence matlab=20",
         "paceline cell set --condition disk-full=drain:5m --condition smart=off release_after=30m",
+        "paceline cell set --topology zone,row,rack",
         "paceline cell set --access roles --reason 'two teams share it'",
     )
 )
@@ -74,6 +75,12 @@ def get(client: "Client", form: str) -> None:
 )
 @click.option("--calls-per-s", metavar="N", help="Calls that one actor may make a second. 0: any number.")
 @click.option("--streams-per-actor", metavar="N", help="Streams that one actor may have open. 0: any number.")
+@click.option(
+    "--topology",
+    metavar="LEVEL,...",
+    help="Attributes of hosts from the largest part of the cell to the smallest, such as zone,row,rack; behind them "
+    "host may stand, and behind that link_group. none: no tree.",
+)
 @click.option("--late-after", metavar="TIME", help="How late after the end of a binding its facts may land.")
 @click.option("--reason", default="", help="Reason, recorded in the log.")
 @output_option
@@ -87,14 +94,14 @@ def set_(
     conditions: tuple[str, ...],
     reason: str,
     form: str,
-    **trust: str | None,
+    **options: str | None,
 ) -> None:
     """Change settings of a cell. All that is not named stays as it is.
 
     `paceline cell get` lists the settings with their meaning. A resource can't be removed, and keeps its unit.
     """
-    settings += tuple(f"{name}={value}" for name, value in trust.items() if value is not None)
-    changes: Json = {name: _value(text) for name, text in _known(_pairs(settings, "NAME=VALUE"))}
+    settings += tuple(f"{name}={value}" for name, value in options.items() if value is not None)
+    changes: Json = {name: _setting(name, text) for name, text in _known(_pairs(settings, "NAME=VALUE"))}
     kinds: list[Json] = [_kind(each) for each in resources]
     kinds += [{"name": name, "amount": _value(text)} for name, text in _pairs(licences, "--licence")]
     if kinds:
@@ -158,6 +165,15 @@ def _known(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return pairs
 
 
+def _setting(name: str, text: str) -> object:
+    """The value of a setting as JSON has it."""
+    if name == "topology":
+        if not text.strip():
+            raise click.BadParameter("names no level; none: no tree", param_hint="--topology")
+        return [] if text == "none" else [each.strip() for each in text.split(",")]
+    return _value(text)
+
+
 def _value(text: str) -> object:
     """A value as JSON has it: a number, true or false (on or off), or text."""
     try:
@@ -178,6 +194,8 @@ def _policy(name: str, text: str) -> Json:
 
 def _shown(value: object) -> object:
     """A setting as `cell set` takes it."""
+    if isinstance(value, list):
+        return ",".join(value) or "none"
     return ("on" if value else "off") if isinstance(value, bool) else value
 
 

@@ -35,8 +35,8 @@ def examples(*lines: str) -> str:
 
 
 def _ago(text: str) -> str | None:
-    """When it was so long ago, in UTC: `10m` or `10m ago`; None where the text is no time with a unit."""
-    return _from_now(text.removesuffix("ago").rstrip(), -1)
+    """When it was so long ago, in UTC: `10m`, `-10m` or `10m ago`; None where the text is no time with a unit."""
+    return _from_now(text.removeprefix("-").removesuffix("ago").rstrip(), -1)
 
 
 def _from_now(text: str, sign: int) -> str | None:

@@ -11,6 +11,7 @@ import click
 
 from events.abilities import USAGE, enforced, is_own
 from events.bounds import LOAD_STEPS
+from events.host_pools import SHARED
 from events.taints import text_of
 from paceline.cli.commands.common import (
     DECIDED_S,
@@ -30,6 +31,7 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.histories import show_history
+from paceline.cli.commands.host_device import device, print_devices
 from paceline.cli.commands.host_maintenance import cordon, drain, explain, maintenance_lines, resume, uncordon
 from paceline.cli.commands.top import host_top
 from paceline.cli.commands.watch import host_watch
@@ -64,7 +66,7 @@ def host() -> None:
 
 host.add_command(host_top)
 host.add_command(host_watch)
-for command in (drain, cordon, uncordon, resume, explain):
+for command in (drain, cordon, uncordon, resume, explain, device):
     host.add_command(command)
 
 
@@ -132,6 +134,7 @@ def list_(
         Column("STATE", _shown_state),
         *_takes_column(hosts),
         *_taints_column(hosts),
+        *_host_pool_column(hosts),
         Column("RUNS", lambda each: each["runs"], right=True),
         Column("CPU USED", amount("allocated", cores), right=True),
         Column("CPU", amount("capacity", cores), right=True),
@@ -164,7 +167,12 @@ def _attributes(host: Any, abilities: bool) -> dict[str, object]:
 
 
 def _print(client: "Client", body: Any) -> None:
-    facts(pair for name, value in (body | {"used": _use(body)}).items() for pair in _facts_of(name, value))
+    apart = ("devices", "cores")
+    rest = {name: value for name, value in body.items() if name not in apart}
+    facts(pair for name, value in (rest | {"used": _use(body)}).items() for pair in _facts_of(name, value))
+    if any(body.get(name) for name in apart):
+        say()
+        print_devices(body)
     tasks = list(client.host_tasks(body["host_id"]))
     if not tasks:
         note("no tasks are there")
@@ -222,6 +230,12 @@ def _taints_column(hosts: list[Any]) -> list[Column]:
     return [Column("TAINTS", cell)] if any(host.get("taints") for host in hosts) else []
 
 
+def _host_pool_column(hosts: list[Any]) -> list[Column]:
+    """The host pools of hosts, where some are in another one than shared."""
+    some = any(host.get("host_pool", SHARED) != SHARED for host in hosts)
+    return [Column("HOST POOL", lambda host: host["host_pool"])] if some else []
+
+
 _NOTHING = {
     "gateway": "none: it isn't connected",
     "connected_at": "never",
@@ -263,6 +277,8 @@ def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "ignored_resources" and value:
         reasons = [f"{each['name']}: {each['message']} ({each['code']})" for each in value]
         return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]
+    if name == "host_pool":
+        return [("host pool", value)]
     if name == "maintenance":
         return [(name, value["stage"]), *(("", line) for line in maintenance_lines(value))]
     if name == "certificate":

@@ -104,7 +104,7 @@ def drain(
     the drain goes on then.
     """
     check_timeout(wait, timeout)
-    hosts = _named(ids, attribute)
+    hosts = named_hosts(ids, attribute)
     fields = _fields(words, force_now)
     effects = client.check_drain(**hosts, plan=dry_run, **fields)
     if dry_run:
@@ -119,7 +119,8 @@ def drain(
     return wait_drained(client, host_ids, timeout) if wait else 0
 
 
-def _named(ids: Sequence[str], attribute: str | None) -> dict[str, Any]:
+def named_hosts(ids: Sequence[str], attribute: str | None) -> dict[str, Any]:
+    """The hosts of a command, as the client takes them."""
     if ids and attribute:
         raise click.UsageError("give IDs or --attribute, not both")
     if bool(ids) == bool(attribute):

@@ -14,6 +14,7 @@ from paceline.cli.commands.common import (
     with_client,
     zone_option,
 )
+from paceline.cli.commands.host_device import devices_words
 from paceline.output import Column, note, say, show, table, when, words
 
 if TYPE_CHECKING:
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
 
 @click.command(epilog=examples("paceline job placement web --task 3", "paceline job placement web --task 3 --run 1"))
 @click.argument("job_id", metavar="ID", shell_complete=complete("job"))
-@click.option("--task", "instance", type=click.IntRange(0, INT_MAX), required=True, help="Task of the job.")
+@click.option(
+    "--task", "instance", type=click.IntRange(0, INT_MAX), help="Task of the job; one that has but one needs none."
+)
 @click.option("--run", type=click.IntRange(1, INT_MAX), help="Run of the task. [default: the present one]")
 @zone_option
 @output_option
 @cell_option
 @with_client
-def placement(client: "Client", job_id: str, instance: int, run: int | None, zone: str, form: str) -> None:
+def placement(client: "Client", job_id: str, instance: int | None, run: int | None, zone: str, form: str) -> None:
     """Show the decision that placed a task, and the best five hosts at that moment.
 
     Placement is replayed up to that round, from the newest snapshot before it or from the start of the log. The
@@ -39,9 +42,13 @@ def placement(client: "Client", job_id: str, instance: int, run: int | None, zon
     devices that the task doesn't ask for, the weights of preferences that aren't met, and 1 for a host without the
     image. SCORE is what a host had free, in parts of the largest host, and the sum of the columns after it: a job that
     is packed goes to the lowest, one that is spread to the host with fewest tasks of the job, then to the highest.
-    LOAD is in sixteenths, ROOM the sum of what is free.
+    LOAD is in sixteenths, ROOM the sum of what is free. With adaptive all is in cards, and the lowest comes first: LOSS
+    is what the host loses for tasks that are expected, ROOM a small part of what is free, PLACE grows from the first
+    to the last host of a model. With fragmentation LOSS is from 0 to 1 in 101 steps; above 0.5 fragments are left.
     """
-    body = client.placement(job_id, instance, run)
+    if instance is None and client.job(job_id)["instances"] != 1:
+        raise click.UsageError(f"say which task of job {job_id}: --task N")
+    body = client.placement(job_id, instance or 0, run)
     show(form, body, [body["host_id"]], lambda: _print(body, zone))
 
 
@@ -49,6 +56,11 @@ def _print(body: "TaskPlacement", zone: str) -> None:
     ports = f", ports {', '.join(map(str, body['ports']))}" if body["ports"] else ""
     say(f"task {body['instance']} of job {body['job_id']}, run {body['run']}: {body['host_id']}{ports}")
     say(f"  decided   {when(body['at'], zone)}, round {body['round']} of placement ({body['position']})")
+    if devices := devices_words(body):
+        say(f"  devices   {devices}")
+    if body["alternative"] is not None:
+        before = ", ".join(f"{at}: {code}" for at, code in enumerate(body["passed_over"]))
+        say(f"  took      alternative {body['alternative']} of any_of{f' ({before})' * bool(before)}")
     if body["why"]:
         note(f"the candidates can't be derived: {body['why']}")
         if body["score"] is None:

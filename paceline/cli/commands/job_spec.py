@@ -52,6 +52,7 @@ def without_defaults(body: Json) -> Json:
     """The fields of a specification that differ from their defaults, as far as this release knows its fields."""
     from pydantic import ValidationError
 
+    from events.spec.devices import with_one_form
     from events.spec.job import STATEFUL_SILENCE, JobSpec
 
     try:
@@ -59,4 +60,4 @@ def without_defaults(body: Json) -> Json:
     except ValidationError:
         return {name: value for name, value in body.items() if value is not None}
     own = {"on_silence"} if spec.kind == "stateful" and spec.on_silence == STATEFUL_SILENCE else set()
-    return spec.model_dump(mode="json", exclude_defaults=True, exclude=own)
+    return with_one_form(spec.model_dump(mode="json", exclude_defaults=True, exclude=own))

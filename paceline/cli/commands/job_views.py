@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from events.instance_ranges import write_ranges
 from events.words import why_not
 from paceline.cli.commands.common import cell_column
+from paceline.cli.commands.host_device import devices_column
 from paceline.cli.update_progress import progress_of
 from paceline.client.json_type import Json
 from paceline.output import Column, TableOptions, ahead, facts, note, say, table, timed, when, words
@@ -84,6 +85,7 @@ def print_tasks(rows: "list[Task]", shape: TableOptions) -> None:
             Column("VERSION", lambda each: each.get("version"), right=True),
             Column("HOST", lambda each: each["host_id"]),
             Column("PORTS", lambda each: ", ".join(map(str, each["ports"])) or None),
+            *devices_column(rows),
             *([Column("HEALTH", lambda each: each.get("health"))] if any(each.get("health") for each in rows) else []),
             Column("EXIT", lambda each: each.get("signal") or each["exit_code"], right=True),
             Column("OUTCOME", lambda each: each["outcome"]),
@@ -103,6 +105,7 @@ def print_runs(rows: "list[Run]", zone: str, shape: TableOptions) -> None:
             Column("STATE", lambda each: each["state"]),
             Column("VERSION", lambda each: each["version"], right=True),
             Column("HOST", lambda each: each["host_id"]),
+            *devices_column(rows),
             Column("EXIT", lambda each: each["signal"] or each["exit_code"], right=True),
             Column("OUTCOME", lambda each: each["outcome"]),
             Column("CPU S", lambda each: _per_thousand(each["cpu_ms"]), right=True),
@@ -195,7 +198,13 @@ def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
     before, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
     funnel = ": ".join((f"{considered} looked at", *([why_not(by_reason)] if by_reason else [])))
-    nearest = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
+    nearest = (
+        f"{each['host_id']} {each.get('devices')}"
+        if each.get("devices") and not each["lacks"]
+        else f"{each['host_id']} short of {_amounts(each['lacks'])}"
+        for each in cause.get("nearest") or ()
+        if each["lacks"] or each.get("devices")
+    )
     lines = (
         ("since", when(cause.get("since"), zone)),
         ("pool", cause.get("pool") or "-"),

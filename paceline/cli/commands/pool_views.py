@@ -42,6 +42,7 @@ NOTHING = {
     "owners": "none",
     "description": "none",
     "strategy": "none",
+    "host_pools": "those of the pool above, else by the kind of each job",
     "over_since": "it isn't over",
     "under_since": "it isn't under",
     "queue": "nobody waits",

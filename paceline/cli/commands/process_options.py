@@ -38,6 +38,20 @@ TLS_OPTIONS: tuple[Decorator, ...] = (
         help="CA certificates to verify client certificates with, in PEM. [default: no client certificates]",
     ),
 )
+HARDWARE_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--devices",
+        "agent__devices",
+        metavar="FILE|nvidia",
+        help="Offer the devices in this file one by one, or the GPUs that nvidia-smi lists. [default: count GPUs]",
+    ),
+    click.option(
+        "--cores/--no-cores",
+        "agent__cores",
+        default=None,
+        help="Offer whole cores, which tasks may have for themselves. [default: CPU time only]",
+    ),
+)
 SIGNING_KEYS: Decorator = click.option(
     "--signing-keys",
     "service__signing_keys",

@@ -10,6 +10,7 @@ from events.bounds import INT_MAX
 from events.topics import MACHINES
 from paceline.cli.commands.common import ca_option, data_option, examples, file_option
 from paceline.cli.commands.process_options import (
+    HARDWARE_OPTIONS,
     LOG_OPTIONS,
     OIDC_OPTIONS,
     SERVICE_OPTIONS,
@@ -116,6 +117,7 @@ AGENT_OPTIONS: tuple[Decorator, ...] = (
         metavar="NAME=AMOUNT",
         help="Offer an amount of a resource, such as gpu/a100=2 or memory=64GiB, instead of what is detected.",
     ),
+    *HARDWARE_OPTIONS,
     click.option("--listen", "service__listen", metavar="HOST:PORT", help="Address of health endpoints and metrics."),
 )
 
@@ -188,6 +190,7 @@ COMMAND_PAGES = {
             "paceline agent --server gw-1:7118 --server gw-2:7118 --token-file token",
             "paceline agent --server https://gw-1:7118 --ca ca.pem --join-file join-token",
             "paceline agent --attribute rack=r12 --resource gpu=2 --resource gpu/a100=2",
+            "paceline agent --devices nvidia --cores",
             "paceline agent --run-as nobody --folder /var/lib/paceline-agent",
         ),
         (data_option, ca_option, *AGENT_OPTIONS, *LOG_OPTIONS),

@@ -8,13 +8,20 @@ import click
 
 from events.bounds import INT_MAX
 from paceline.cli.commands.common import data_option, examples, kafka_options
-from paceline.cli.commands.process_options import OIDC_OPTIONS, SIGNING_KEYS, TLS_OPTIONS, settings_flags, with_options
+from paceline.cli.commands.process_options import (
+    HARDWARE_OPTIONS,
+    OIDC_OPTIONS,
+    SIGNING_KEYS,
+    TLS_OPTIONS,
+    settings_flags,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from paceline.services.settings import UpSettings
 
 
-access_options = partial(with_options, options=(SIGNING_KEYS, *TLS_OPTIONS, *OIDC_OPTIONS))
+more_options = partial(with_options, options=(*HARDWARE_OPTIONS, SIGNING_KEYS, *TLS_OPTIONS, *OIDC_OPTIONS))
 
 
 @click.command(
@@ -56,7 +63,7 @@ access_options = partial(with_options, options=(SIGNING_KEYS, *TLS_OPTIONS, *OID
     type=click.Choice(["auto", "none", "cgroup"]),
     help="Least that keeps runs apart; cgroup limits memory, CPU and processes. [default: cgroup with --run-as]",
 )
-@access_options
+@more_options
 @click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Serve this exported log range.")
 @click.option(
     "--read-only", is_flag=True, help="Serve an exported log range; no scheduling takes place, commands are refused."

@@ -17,11 +17,14 @@ from paceline.simulate.checker.bound import Bound
 from paceline.simulate.checker.budgets import Budgets
 from paceline.simulate.checker.campaigns import Campaigns
 from paceline.simulate.checker.claims import Claims
+from paceline.simulate.checker.devices import Devices
 from paceline.simulate.checker.health import Health
 from paceline.simulate.checker.history import History, Round, Violation
+from paceline.simulate.checker.host_pools import Reachable
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.idle import IDLE_MS, STEPS, Idle
 from paceline.simulate.checker.leaving import Leaving
+from paceline.simulate.checker.nearness import Nearness
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
@@ -33,6 +36,7 @@ from paceline.simulate.checker.serving import Serving
 from paceline.simulate.checker.shrunk import Shrunk
 from paceline.simulate.checker.stages import Stages
 from paceline.simulate.checker.strategies import AdmittedStrategies, PlacedStrategies
+from paceline.simulate.checker.unplaced import Unplaced
 from paceline.simulate.checker.updates import Updates
 from paceline.simulate.checker.wanted import Wanted
 from paceline.simulate.checker.windows import Windows
@@ -68,7 +72,8 @@ class Checker:
         self._access = Access(self.history)
         self._orders = Orders(self._pools)
         self._reasons = Reasons(self._pools)
-        self._plans = Plans(self._hosts, self._pools)
+        devices = Devices()
+        self._plans = Plans(self._hosts, self._pools, devices)
         self._serving = Serving(self._hosts, self._plans, self._pools)
         self._rest = Rest()
         self._idle = Idle(self._hosts, self._plans, self._pools)
@@ -76,7 +81,6 @@ class Checker:
         self._preemptions = Preemptions(self._runs.is_over)
         self._bound = Bound(self._hosts)
         self._beside = Beside(self._hosts)
-        self._shrunk = Shrunk(self._hosts, self._pools.units)
         self._avoided = Avoided(self._hosts, self._bound)
         self._stages = Stages(self._hosts, self._bound)
         self._windows = Windows(self._hosts, self._stages)
@@ -87,6 +91,7 @@ class Checker:
                 self._pools,
                 self._access,
                 AdmittedStrategies(self._pools),
+                Reachable(self._pools),
                 self._orders,
                 self._reasons,
                 self._rest,
@@ -95,14 +100,17 @@ class Checker:
                 self._bound,
                 self._hosts,
                 self._beside,
+                devices,
                 PlacedStrategies(self._hosts),
+                Nearness(self._hosts, self._plans),
                 self._plans,
+                Unplaced(self._hosts, self._plans, devices),
                 self._serving,
                 self._avoided,
                 self._stages,
                 self._windows,
                 self._campaigns,
-                Shrunk(self._hosts, self._pools.units),
+                Shrunk(self._hosts, self._pools.units, devices),
             ),
             "sla": (Budgets(),),
         }

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from events.records.hosts import HostOffered
 from events.records.parts import Constraint, PlacementRules, TaskShape
+from events.resources import is_gpu
 
 
 class Offering(Protocol):
@@ -43,7 +44,9 @@ def allows(shape: TaskShape, host: Offering) -> bool:
 
 
 def is_ruled(shape: TaskShape) -> bool:
-    """Whether tasks look at those beside them."""
+    """Whether more than amounts decides where tasks fit: those beside them, or single devices."""
+    if any(is_gpu(name) for name in shape.resources):
+        return True
     return shape.rules is not None and shape.rules != PlacementRules(shape.rules.tolerations, stays=shape.rules.stays)
 
 

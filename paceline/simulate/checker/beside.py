@@ -7,7 +7,6 @@ from events.records.lifecycle import JobAccepted
 from events.records.parts import PlacementRules, TaskShape
 from events.records.placement import TasksPlaced
 from events.task_shapes import shape_of
-from paceline.simulate.checker.asked import allows
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, places_of
@@ -77,12 +76,6 @@ class Beside:
                 raise Violation(f"{what}, which isn't beside {term}")
         if rules.spread_over:
             self._spread(task, job, rules, shape, at, what)
-        if (
-            rules.within
-            and (gang := self._hosts.gang_of(task))
-            and len({self._group(at[one], rules.within) for one in gang}) > 1
-        ):
-            raise Violation(f"{what}, its gang isn't within one {rules.within}")
 
     def _spread(
         self, task: Task, job: JobAccepted, rules: PlacementRules, shape: TaskShape, at: Mapping[Task, str], what: str
@@ -93,10 +86,14 @@ class Beside:
         eligible = {
             self._group(host_id, over)
             for host_id, host in self._hosts.hosts.items()
-            if self._hosts.is_up(host_id) and allows(shape, host) and self._hosts.holds_one(shape, host)
+            if self._hosts.is_up(host_id)
+            and self._hosts.allows(task[0], shape, host_id)
+            and self._hosts.holds_one(shape, host)
         }
         if rules.skew and mine - min((counts[each] for each in eligible), default=0) > rules.skew:
             raise Violation(f"{what}: {mine} of {counts}, with a skew of {rules.skew}")
+        if rules.most and mine > rules.most:
+            raise Violation(f"{what}: {mine} of {counts}, at most {rules.most} may be")
         percent = {each.value: each.percent for each in rules.targets}.get(self._group(at[task], over) or "")
         if rules.hard and percent is not None and (mine - 1) * 100 >= percent * job.instances:
             raise Violation(f"{what}: {mine} of {job.instances} are more than {percent} percent")

@@ -9,7 +9,6 @@ from collections import Counter
 
 from events.records.lifecycle import JobAccepted
 from events.task_shapes import shape_of
-from paceline.simulate.checker.asked import allows
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, is_guarded, upwards
@@ -79,7 +78,7 @@ class Claims:
             offer = host.offer
             if offer is None or not self._hosts.is_up(host_id):
                 continue
-            if allows(shape, host):
+            if self._hosts.allows(task[0], shape, host_id):
                 room += min(
                     (offer.capacity.get(name, 0) // amount for name, amount in shape.resources.items() if amount),
                     default=0,
@@ -120,7 +119,7 @@ class Claims:
                 or not self._hosts.is_up(host_id)
             ):
                 continue
-            if not allows(shape, host) or self._hosts.bound_to(task) not in ("", host_id):
+            if not self._hosts.allows(task[0], shape, host_id) or self._hosts.bound_to(task) not in ("", host_id):
                 continue
             free = Counter(offer.capacity)
             free.subtract(host.used)

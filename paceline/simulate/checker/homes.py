@@ -65,6 +65,11 @@ class Homes:
         self.given_up(host_id)
         self._bound = {task: at for task, at in self._bound.items() if at != host_id}
 
+    @property
+    def hosts(self) -> set[str]:
+        """The hosts that are kept for tasks."""
+        return {home.host_id for home in self._homes.values()}
+
     def of(self, task: Task) -> Home | None:
         """The home of a task; None: it has none."""
         return self._homes.get(task)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from events.codes import Stage
 from events.columns import ints, longs
 from events.job_ends import is_over
 from events.records.base import Event
@@ -19,6 +20,7 @@ from events.records.placement import (
     HostLost,
     HostMaintenanceChanged,
     HostRemoved,
+    HostsPooled,
     HostTainted,
     HostTrusted,
     RevocationAsked,
@@ -27,9 +29,11 @@ from events.records.placement import (
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
+from paceline.simulate.checker.alternatives import Alternatives
 from paceline.simulate.checker.asked import allows, is_ruled, unmet
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.homes import Homes
+from paceline.simulate.checker.host_pools import HostPools
 from paceline.simulate.checker.items import (
     Range,
     Task,
@@ -46,6 +50,7 @@ from paceline.simulate.checker.revocations import REVOCABLE, Revocations
 
 GIVEN_BACK = (
     *("NO_HOSTS", "CONSTRAINT_MISMATCH", "HOSTS_TAINTED", "HOSTS_EXCLUSIVE", "NEVER_FITS", "BOUND_HOST_LOST"),
+    "OUTSIDE_HOST_POOLS",
 )
 """Why placement gives back what is entitled, too."""
 
@@ -68,6 +73,10 @@ class Host:
     """The CPU that it lends, in sixteenths."""
     used: Counter[str] = field(default_factory=Counter)
     ports: set[int] = field(default_factory=set)
+    one_by_one: set[str] = field(default_factory=set)
+    """The kinds of devices that it has named in any of its offers: an amount of those isn't what is free, as runs keep
+    devices that are ill or not offered any more. `devices.py` checks them.
+    """
     tainted: Mapping[str, str] = field(default_factory=dict)
     """Taints by operators."""
 
@@ -94,6 +103,7 @@ class Hosts:
     def __init__(self) -> None:
         self._jobs: dict[str, JobAccepted] = {}
         self.hosts: dict[str, Host] = {}
+        self.host_pools = HostPools()
         self._lends = False
         """Whether the cell lends the slack of hosts."""
         self._settings: dict[int, CellConfigured] = {}
@@ -101,6 +111,8 @@ class Hosts:
         """Since when drains may be forced; None: they may not."""
         """Settings that have no answer yet, by offset."""
         self.revocations = Revocations(self.hosts, self.on, self.run_of, self._need_of)
+        self.topology: tuple[str, ...] = ()
+        """The levels of the cell's tree of hosts."""
         self._windows = False
         """Whether hosts have windows of maintenance."""
         self._licences: set[str] = set()
@@ -110,8 +122,11 @@ class Hosts:
         self._gangs: dict[Task, Range] = {}
         self._held: dict[Task, tuple[int, str, list[int]]] = {}
         self._homes = Homes(self.hosts)
+        self._alternatives = Alternatives()
         self.at_home: set[Task] = set()
         """Tasks that went back, in the last round, to hosts that were kept for them."""
+        self.drained_with: dict[str, list[Task]] = {}
+        """The tasks on each host that the last round had DRAINED, at that decision: it may place others there later."""
         self._over: set[str] = set()
         """Jobs that are over: what is admitted of them afterwards is void."""
         self._entitled: dict[Task, bool] = {}
@@ -156,6 +171,11 @@ class Hosts:
         home = self._homes.of(task)
         return home is not None and not self.is_up(home.host_id)
 
+    @property
+    def homes(self) -> set[str]:
+        """The hosts that are kept for tasks."""
+        return self._homes.hosts
+
     def home_of(self, task: Task) -> str:
         """The host that is kept for a task; empty: none is."""
         home = self._homes.of(task)
@@ -183,7 +203,8 @@ class Hosts:
         """The amounts that runs hold on a host beyond what it offers; what it lends is no part of that."""
         host = self.hosts[host_id]
         offer = host.offer.capacity if host.offer is not None else host.used
-        there = {name: amount for name, amount in host.used.items() if name not in (*self._licences, REVOCABLE)}
+        others = (*self._licences, REVOCABLE, *host.one_by_one)
+        there = {name: amount for name, amount in host.used.items() if name not in others}
         return {name: amount - offer.get(name, 0) for name, amount in there.items() if amount > offer.get(name, 0)}
 
     @property
@@ -231,12 +252,15 @@ class Hosts:
                 self._settings[offset] = event
             elif isinstance(event, PoolAnswered):
                 self._answered(event, now)
+            self.host_pools.take(event)
             self._take(event, now)
             if isinstance(event, HostsLoaded | HostOffered | RunsEnded | PoolAnswered):
                 self.revocations.look(now)
         placed: set[Task] = set()
         self.at_home = set()
+        self.drained_with = {}
         for event in round_.decisions:
+            self.host_pools.take(event)
             if isinstance(event, TasksPlaced):
                 placed |= self._place(event, round_)
             elif isinstance(event, GangsReturned):
@@ -251,6 +275,11 @@ class Hosts:
                 self._host(event.host_id).avoided = isinstance(event, HostAvoided)
             elif isinstance(event, HostMaintenanceChanged):
                 self._staged(event)
+            elif isinstance(event, HostsPooled):
+                for host_id in event.host_ids:
+                    self._homes.given_up(host_id)
+                    if event.code == "MOVED" and (there := self.on(host_id)):
+                        raise Violation(f"{round_} moves {host_id} to {event.host_pool}, {there[:3]} are there")
             elif isinstance(event, HostTainted):
                 self._host(event.host_id).tainted = event.taints
             elif isinstance(event, HostRemoved):
@@ -262,12 +291,24 @@ class Hosts:
             missing = [task for task in gang.tasks() if task not in placed and self._ended.get(task, 0) < gang.run]
             if missing:
                 raise Violation(f"{round_} places a part of a gang: {gang}, not {missing[:3]}")
+        self.host_pools.compare(self._of_daemons(), round_)
+
+    def _of_daemons(self) -> dict[str, Counter[str]]:
+        """By host that counts the amount that daemons hold there."""
+        use: dict[str, Counter[str]] = {}
+        for task, (_, host_id, _) in self._held.items():
+            host, job = self.hosts.get(host_id), self._jobs[task[0]]
+            if job.kind == "daemon" and host is not None and host.offer is not None and not host.lost:
+                use.setdefault(host_id, Counter()).update(self._of_hosts(shape_of(job, task[1])))
+        return use
 
     def _staged(self, event: HostMaintenanceChanged) -> None:
         for host_id, stage in zip(event.host_ids, ints(event.stage).tolist(), strict=True):
             self._host(host_id).stage = stage
             if stage:
                 self._homes.given_up(host_id)
+            if stage == Stage.DRAINED:
+                self.drained_with[host_id] = self.on(host_id)
 
     def _remove(self, host_id: str, round_: Round) -> None:
         host = self.hosts.pop(host_id, None)
@@ -288,6 +329,7 @@ class Hosts:
             return
         self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
         self._lends = self._lends if event.slack is None else event.slack
+        self.topology = self.topology if event.topology is None else event.topology
         if event.drain_force is not None and event.drain_force != (self.forces_ms is not None):
             self.forces_ms = now if event.drain_force else None
         for host in self.hosts.values():
@@ -325,6 +367,7 @@ class Hosts:
                 holds = ints(event.hold).tolist() or [0] * len(runs_of(event))
                 for (task, run), hold in zip(runs_of(event), holds, strict=True):
                     self._end(task, run, hold == 1, now)
+                self._alternatives.ended(event)
             case JobChanged() if is_over(event):
                 self._over.add(event.job_id)
                 for task in tasks_of(self._jobs[event.job_id]):
@@ -349,6 +392,7 @@ class Hosts:
             return
         elif isinstance(event, HostOffered):
             host.offer = event
+            host.one_by_one |= {name for each in event.devices for name in (each.kind, "gpu_memory")}
             host.lends(self._lends)
         else:
             host.silent = isinstance(event, HostSilent)
@@ -395,7 +439,7 @@ class Hosts:
             del self._waits[task]
         if task in self._held and self._held[task][0] == run:
             _, host_id, ports = self._held.pop(task)
-            host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
+            host, shape = self.hosts[host_id], self._alternatives.shape(self._jobs[task[0]], task)
             host.used.subtract(shape.resources)
             host.ports.difference_update(ports)
             if hold and not host.lost and not host.stage:
@@ -403,6 +447,7 @@ class Hosts:
 
     def _place(self, event: TasksPlaced, round_: Round) -> set[Task]:
         placed = set()
+        self._alternatives.placed(event)
         for task, run, host_id, session, ports in places_of(event):
             if self._waits.pop(task, 0) != run:
                 raise Violation(f"{round_} places {task} run {run}, which isn't admitted")
@@ -419,7 +464,7 @@ class Hosts:
         return placed
 
     def _fits(self, task: Task, host_id: str, session: int, ports: list[int], round_: Round) -> None:
-        host, shape = self._host(host_id), shape_of(self._jobs[task[0]], task[1])
+        host, shape = self._host(host_id), self._alternatives.shape(self._jobs[task[0]], task)
         what = f"{round_} places {task} on {host_id}"
         if host.lost or host.silent or host.session != session or host.reconciled != session or host.offer is None:
             raise Violation(f"{what}, which may take nothing: {host}")
@@ -427,8 +472,10 @@ class Hosts:
             raise Violation(f"{what}, which offers less than its runs hold: {surplus}")
         if lack := unmet(shape, host, self._homes.bound(task) == host_id):
             raise Violation(f"{what}, which doesn't meet {lack}: {host.offer}, {host.tainted}")
+        if self._homes.bound(task) != host_id and self.host_pools.are_closed_to(self._jobs[task[0]], host_id):
+            raise Violation(f"{what}, which is in {self.host_pools.of(host_id)}: {self._jobs[task[0]].pool} may not")
         host.used.update(shape.resources)
-        for name in [name for name in shape.resources if name not in self._licences]:
+        for name in [name for name in shape.resources if name not in self._licences and name not in host.one_by_one]:
             capacity = host.offer.capacity.get(name, 0)
             if host.used[name] > capacity:
                 raise Violation(f"{what}: {host.used[name]} of {capacity} {name}")
@@ -446,7 +493,19 @@ class Hosts:
         host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
         if not self.is_up(host_id) or host.offer is None or shape.ports or self.is_ruled(task[0]):
             return False
-        return allows(shape, host) and host.has(self._of_hosts(shape))
+        return self.allows(task[0], shape, host_id) and host.has(self._of_hosts(shape))
+
+    def allows(self, job_id: str, shape: TaskShape, host_id: str) -> bool:
+        """Whether a host has what tasks of a shape of a job ask, and is in a host pool that they may use."""
+        job = self._jobs.get(job_id)  # what only others know so far runs nowhere yet
+        closed = job is not None and self.host_pools.are_closed_to(job, host_id)
+        return allows(shape, self.hosts[host_id]) and not closed
+
+    def has_room(self, shape: TaskShape, host_id: str) -> bool:
+        """Whether the amounts that a task asks are free on a host, but for devices that it names one by one."""
+        host = self.hosts[host_id]
+        amounts = self._of_hosts(shape).items()
+        return host.has({name: amount for name, amount in amounts if name not in host.one_by_one})
 
     def holds_one(self, shape: TaskShape, host: Host) -> bool:
         """Whether a task fits on a host when nothing runs there."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from events.records.lifecycle import JobAccepted
 from events.records.parts import TaskShape
 from events.task_shapes import shape_of
-from paceline.simulate.checker.asked import allows
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, upwards
@@ -66,7 +65,7 @@ class Idle:
                 continue
             claimed = self._hosts.claimed()
             free = {host_id: room for host_id, room in hosts.items() if host_id not in claimed}
-            where = [] if self._hosts.is_ruled(tasks[0][0]) else self._where(shape, len(tasks), free)
+            where = [] if self._hosts.is_ruled(tasks[0][0]) else self._where(job, shape, len(tasks), free)
             if where:
                 raise Violation(
                     f"for {IDLE_MS // 1000} s up to {now}, {tasks[0]} of {job.pool} waits and would fit on {where}"
@@ -84,7 +83,7 @@ class Idle:
             job = units.jobs[task[0]]
             shape = shape_of(job, task[1])
             tasks = units.unit(task)
-            kind = (job.pool, job.controller, len(tasks), str(shape), task in units.held)
+            kind = (job.pool, job.kind, job.controller, len(tasks), str(shape), task in units.held)
             if (
                 not job.preemptible
                 or shape.ports
@@ -118,14 +117,14 @@ class Idle:
                     return False
         return True
 
-    def _where(self, shape: TaskShape, size: int, hosts: dict[str, Counter[str]]) -> list[str]:
+    def _where(self, job: JobAccepted, shape: TaskShape, size: int, hosts: dict[str, Counter[str]]) -> list[str]:
         """Some hosts on which a gang would have fitted all the time; none: it wouldn't."""
         host_ids: list[str] = []
         for host_id, free in hosts.items():
             host = self._hosts.hosts.get(host_id)
             if host is None or host.offer is None:
                 continue
-            if allows(shape, host):
+            if self._hosts.allows(job.job_id, shape, host_id):
                 host_ids += [host_id] * min(size, _times(free, shape.resources, self._pools.licences))
         return host_ids[:size] if len(host_ids) >= size else []
 

@@ -20,7 +20,7 @@ from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import Task, places_of, runs_of
 from paceline.simulate.checker.stages import DRAINS, Goal, goals_of
 
-KEEPS = (RunCause.DRAIN, RunCause.EVICT, RunCause.REBALANCE)
+KEEPS = (RunCause.DRAIN, RunCause.EVICT)
 """The causes that leave a task its admission, unless it is of a gang."""
 LOSES = (RunCause.PREEMPT, RunCause.GANG)
 BOUND = ("stateful", "daemon")

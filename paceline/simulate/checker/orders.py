@@ -4,6 +4,7 @@ Times are compared to the second: so machines keep them.
 """
 
 from collections import Counter
+from collections.abc import Container
 from typing import NamedTuple
 
 from events.columns import ints, longs
@@ -128,11 +129,13 @@ class Orders:
         under_limits = {each for each, way in zip(victims, ints(event.way).tolist(), strict=True) if way == LIMIT}
         if planned != {*victims} - under_limits:
             raise Violation(f"{round_} orders {victims[:3]} to leave for {unit}, which hasn't asked for that")
-        self._check_unit(event, unit, LIMIT in ways, round_)
+        if event.code == "REBALANCED" and (why := self._pools.move(event.for_job, len(victims), round_.now_ms)):
+            raise Violation(f"{round_} has {victims[:3]} moved for {unit}: {why}")
+        self._check_unit(event, unit, ways, round_)
         if why := _Order(self._pools, event, unit, self.entitled, round_).why_not():
             raise Violation(f"{round_} orders {victims[0][0]} and others to leave for {unit}: {why}")
 
-    def _check_unit(self, event: PreemptionsOrdered, unit: Unit, by_limit: bool, round_: Round) -> None:
+    def _check_unit(self, event: PreemptionsOrdered, unit: Unit, ways: Container[int], round_: Round) -> None:
         settings, now = self._pools.settings, round_.now_ms
         job = self._units.jobs[unit.job_id]
         what = f"{round_} orders others to leave for {unit}"
@@ -141,6 +144,9 @@ class Orders:
         pool = self._pools.defined.get(job.pool)
         delay = pool.preemption_delay_ms if pool is not None else None
         delay = settings.preemption_delay_ms if delay is None else delay
+        by_limit = LIMIT in ways
+        if delay > 0 and not any(way in ways for way in (OWN, GIVE, CLEAR, LIMIT)):
+            delay = 0 if self._pools.is_rebalanced(unit.job_id, now) else delay
         for task in [task for task in unit.tasks() if self._units.ended.get(task, 0) < unit.run]:
             admission = self._units.held.get(task)
             if by_limit and admission is None and self._units.queued.get(task) == unit.run:
@@ -291,8 +297,10 @@ class _Order:
         turn = self._pools.turns.get(self._event.for_pool)
         on_turn = turn is not None and (turn.job_id, turn.first) == (self._unit.job_id, self._unit.first)
         after, below = self._settings.move_after_ms, not self._isnt_below()
-        if way == CLEAR and not on_turn and not below:
-            after = self._settings.clear_after_ms
+        if way == MOVE and self._pools.is_rebalanced(self._unit.job_id, self._round.now_ms):
+            return ""
+        if way == CLEAR:  # on its turn or below its reservation no later than runs are moved, and never later for that
+            after = min([self._settings.clear_after_ms] + [after] * (on_turn or below))
         if waited_ms + SECOND_MS < after:
             return f"the gang waits for {waited_ms} ms"
         if way == CLEAR and (own or not (slice_over or below)):

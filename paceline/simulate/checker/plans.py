@@ -10,10 +10,14 @@ from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
+from events.records.parts import TaskShape
 from events.records.placement import GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
+from paceline.simulate.checker.alternatives import by_alternative
 from paceline.simulate.checker.beside import Beside
+from paceline.simulate.checker.device_room import asks_devices
+from paceline.simulate.checker.devices import Devices
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Range, Task, flags_of, places_of, ranges_of, runs_of
@@ -35,10 +39,13 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """Follows plans and reservations. `hosts` has taken the round before; `pools` knows jobs, gangs and settings."""
+    """Follows plans and reservations. `hosts` and `devices` have taken the round before; `pools` knows jobs, gangs and
+    settings.
+    """
 
-    def __init__(self, hosts: Hosts, pools: Pools) -> None:
+    def __init__(self, hosts: Hosts, pools: Pools, devices: Devices) -> None:
         self._hosts = hosts
+        self._devices = devices
         self._pools = pools
         self._beside = Beside(hosts)
         self.plans: dict[Unit, Plan] = {}
@@ -189,13 +196,32 @@ class Plans:
             if short := self._short(plan, host_id, ()):
                 raise Violation(f"{what}: {host_id} would lack {short}")
         others = {host_id for other, each in self.reserved.items() if other != unit for host_id in each.host_ids}
-        judged = others.isdisjoint(hosts) and not shape_of(self._pools.units.jobs[unit.job_id], unit.first).ports
+        shape = by_alternative(shape_of(self._pools.units.jobs[unit.job_id], unit.first), event.alternative)
+        judged = others.isdisjoint(hosts) and not shape.ports
+        judged = judged and (not asks_devices(shape) or self._are_devices_known(plan))
         for unneeded in self._victim_units(plan) if judged else ():
             if any(self._short(plan, host_id, unneeded) for host_id in hosts) or self._keeps_out(plan, unneeded):
+                continue
+            if asks_devices(shape) and not self._find_devices(plan, shape, unneeded):
                 continue
             if not self._may_count_on(plan):
                 raise Violation(f"{what}, and {unneeded[0]} isn't in the way")
         self.plans[unit] = plan
+
+    def _are_devices_known(self, plan: Plan) -> bool:
+        """Whether it is known which devices a unit finds when its victims have left: of one task on a host where
+        nobody else's plan or home takes some.
+        """
+        (host_id, *others), homes = plan.hosts, self._hosts.homes
+        planned = any(host_id in other.hosts for other in self.plans.values() if other.unit != plan.unit)
+        return len(plan.unit.tasks()) == 1 and not others and not planned and host_id not in homes
+
+    def _find_devices(self, plan: Plan, shape: TaskShape, stay: tuple[Task, ...]) -> bool:
+        """Whether a unit finds its devices on the host of its plan if some of its victims stayed."""
+        in_time = (runs for order, runs in self._leaving.items() if order not in self._overdue)
+        victims = (other.victims for other in self.plans.values())
+        leave = {task for runs in (plan.victims, *victims, *in_time) for task in runs} - {*stay}
+        return self._devices.fit(shape, next(iter(plan.hosts)), leave)
 
     def _is_placed(self, unit: Unit, round_: Round) -> bool:
         """Whether a round that asks for a unit places it too: with its plan it comes before later ones, for whom what
@@ -231,10 +257,11 @@ class Plans:
 
     def _short(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> dict[str, int]:
         """The amounts that a host would lack for the tasks that are planned there if these victims stayed, and all
-        others that are to be preempted had left.
+        others that are to be preempted had left; devices that the host names one by one aren't judged by amounts.
         """
         room, need = self._room(plan, host_id, stays), plan.hosts[host_id]
-        return {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
+        lacks = {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
+        return {name: amount for name, amount in lacks.items() if name not in self._hosts.hosts[host_id].one_by_one}
 
     def _room(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> Counter[str]:
         """The amounts that a host would have for a plan."""
@@ -258,7 +285,7 @@ class Plans:
         which = ints(event.shape).tolist() or [0] * len(event.host_ids)
         by_host: dict[str, Counter[str]] = {}
         for host_id, count, at in zip(event.host_ids, ints(event.tasks).tolist(), which, strict=True):
-            need = shape_of(job, first[shapes[at]]).resources
+            need = by_alternative(shape_of(job, first[shapes[at]]), event.alternative).resources
             amounts = {name: count * amount for name, amount in need.items() if name not in self._pools.licences}
             by_host.setdefault(host_id, Counter()).update(amounts)
         return by_host

@@ -17,11 +17,14 @@ from events.records.entitlement import (
 )
 from events.records.lifecycle import JobAccepted
 from events.records.placement import CapacityChanged
-from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved, RebalanceRequested
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.items import Task, gangs_of, upwards
 from paceline.simulate.checker.units import Units
+
+REBALANCE_FOR_MS = 60_000
+"""So long others are moved for a job once an operator has asked for it."""
 
 
 class Pools:
@@ -40,12 +43,19 @@ class Pools:
         """The amount of each in the whole cell."""
         self._wanted: dict[str, dict[str, int]] = {}
         """The demand of pools, as last published."""
-        self._capacity: Mapping[str, int] = {}
+        self.capacity: Mapping[str, int] = {}
+        """The amounts that hosts offer together, by resource."""
         self._history = history
         self._cell = cell
         self._non_preemptible: dict[str, dict[str, int]] = {}
         """The holdings of pools with those below them, of work that isn't preemptible."""
         self._grown: set[tuple[str, str]] = set()
+        self._room_asked: dict[str, tuple[int, RebalanceRequested]] = {}
+        """The jobs for which others are moved at once, when that was decided, and what was asked."""
+        self._moved: dict[str, int] = {}
+        """The tasks that were moved for each since."""
+        self._moved_by_setting: list[tuple[int, int]] = []
+        """When how many were moved that nobody asked for."""
         self._non_preemptible_grown: set[tuple[str, str]] = set()
         """Pools, and the resources of which they hold more since the last round."""
 
@@ -54,13 +64,13 @@ class Pools:
         for _, _, event, now in round_.inputs:
             self.units.take(event, now)
             if isinstance(event, CapacityChanged):
-                self._capacity = event.capacity
+                self.capacity = event.capacity
         self._grown, self._non_preemptible_grown = set(), set()
         admitted: set[Task] = set()
         for event in round_.decisions:
             match event:
                 case PoolAnswered():
-                    self._answered(event)
+                    self._answered(event, round_)
                 case GangsAdmitted():
                     admitted |= self.units.admit(event, round_)
                 case AdmissionsRanked():
@@ -74,6 +84,27 @@ class Pools:
         self._check_gangs(admitted, round_)
         self._check_closed(admitted, round_)
         self._check_limits(round_)
+
+    def is_rebalanced(self, job_id: str, now_ms: int) -> bool:
+        """Whether others are moved for a job at once, as an operator has asked."""
+        return job_id in self._room_asked and now_ms - self._room_asked[job_id][0] <= REBALANCE_FOR_MS
+
+    def move(self, job_id: str, moves: int, now_ms: int) -> str:
+        """Takes the moves for a job for which room was asked; returns why they are too many, else nothing."""
+        if not self.is_rebalanced(job_id, now_ms):
+            return "nobody has asked for room"
+        fact = self._room_asked[job_id][1]
+        self._moved[job_id] = self._moved.get(job_id, 0) + moves
+        if 0 < fact.max_moves < self._moved[job_id]:
+            return f"{self._moved[job_id]} tasks are moved, at most {fact.max_moves} may be"
+        if fact.by_setting:
+            self._moved_by_setting.append((now_ms, moves))
+            lately = sum(count for at_ms, count in self._moved_by_setting if now_ms - at_ms < 3_600_000)
+            if lately > self.settings.rebalance_moves_per_hour:
+                return (
+                    f"{lately} tasks were moved in this hour, the setting is {self.settings.rebalance_moves_per_hour}"
+                )
+        return ""
 
     def has_room(self, job_id: str) -> bool:
         """Whether a gang of a job, the largest that it may have, fits into what its pool and those above may hold."""
@@ -105,7 +136,7 @@ class Pools:
     def _shared(self) -> dict[str, int]:
         """The amounts that pools share: the capacity of the cell without what daemons hold."""
         daemons = self.units.needs(task for task in self.units.held if self.units.jobs[task[0]].kind == "daemon")
-        return {name: max(0, amount - daemons[name]) for name, amount in self._capacity.items()}
+        return {name: max(0, amount - daemons[name]) for name, amount in self.capacity.items()}
 
     @staticmethod
     def is_firm(job: JobAccepted) -> bool:
@@ -127,7 +158,7 @@ class Pools:
                     if sign > 0 < need:
                         grown.add((path, name))
 
-    def _answered(self, event: PoolAnswered) -> None:
+    def _answered(self, event: PoolAnswered, round_: Round) -> None:
         fact = self._history.fact("paceline.pools", event.pools_offset)
         if event.code == "DONE" and isinstance(fact, PoolDefined) and fact.cell == self._cell:
             self.defined[fact.path] = fact
@@ -136,6 +167,9 @@ class Pools:
             self.units.defer_for_ms = self.settings.defer_for_ms
             self.units.hold_for_ms = self.settings.hold_for_ms
             self.licences |= {kind.name: kind.amount for kind in fact.resources if kind.amount is not None}
+        elif event.code == "DONE" and isinstance(fact, RebalanceRequested):
+            self._room_asked[fact.job_id] = round_.now_ms, fact
+            self._moved.pop(fact.job_id, None)
         elif event.code == "DONE" and isinstance(fact, PoolRemoved):
             for by_pool in (self.defined, self.may_use, self._wanted, self.turns):
                 by_pool.pop(fact.path, None)

@@ -31,7 +31,7 @@ from paceline.simulate.checker.items import FINAL, Task, added, is_guarded, plac
 
 SUCCEEDED = 1
 PREEMPTED = 4
-PLANNED = (RunCause.UPDATE, RunCause.DRAIN, RunCause.REBALANCE)
+PLANNED = (RunCause.UPDATE, RunCause.DRAIN)
 """Why runs are stopped that an SLA may hold back, beside preemption."""
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
@@ -41,6 +41,9 @@ UNMET = (
     "CONSTRAINT_MISMATCH",
     "HOSTS_TAINTED",
     "HOSTS_EXCLUSIVE",
+    "OUTSIDE_HOST_POOLS",
+    "HOST_POOLS_TOO_SMALL",
+    "NO_DEVICES_FIT",
     "NO_HOSTS",
     "HOSTS_IN_MAINTENANCE",
     "BOUND_HOST_IN_MAINTENANCE",

@@ -30,7 +30,7 @@ from paceline.simulate.checker.history import Taken
 from paceline.simulate.checker.items import Task, places_of, runs_of
 
 HOUR_MS = 3_600_000
-FOR_OTHERS = (RunCause.PREEMPT, RunCause.DRAIN, RunCause.REBALANCE)
+FOR_OTHERS = (RunCause.PREEMPT, RunCause.DRAIN)
 """The causes that the hour of a job counts: others ask for them."""
 ALONE, GANG = 0, -1
 """The unit of a run that leaves by itself, and of one that leaves with its gang; those above 0 are hosts."""

@@ -10,6 +10,7 @@ from events.records.base import Event
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered
 from events.records.placement import PreemptionAsked
+from paceline.simulate.checker.devices import Devices
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, runs_of
@@ -17,17 +18,22 @@ from paceline.simulate.checker.orders import victims_of
 from paceline.simulate.checker.units import Units
 
 Runs = set[tuple[Task, int]]
+Ask = tuple[Task, int] | str
+"""A unit's first task and the run that it is at, or a host."""
 
 
 class Shrunk:
-    """Follows asks, orders and answers. `hosts` has taken the round before; `units` knows the needs of tasks."""
+    """Follows asks, orders and answers. `hosts` and `devices` have taken the round before; `units` knows the needs of
+    tasks.
+    """
 
-    def __init__(self, hosts: Hosts, units: Units) -> None:
+    def __init__(self, hosts: Hosts, units: Units, devices: Devices) -> None:
         self._hosts = hosts
+        self._devices = devices
         self._units = units
         self._priority: dict[str, int] = {}
-        self._asked: dict[Task, int] = {}
-        """The victims of asks and orders, whoever they are for."""
+        self._asked: dict[Ask, Runs] = {}
+        """The victims of asks that have no answer, by the unit that asks or the host that offers less."""
         self._spared: set[Task] = set()
         """Tasks that stayed though they were asked: they may be passed over."""
         self._orders: dict[int, Runs] = {}
@@ -40,7 +46,8 @@ class Shrunk:
             if isinstance(event, PreemptionAsked):
                 if not event.job_id:
                     self._check(event, round_)
-                self._asked |= dict(victims_of(event))
+                by = ((event.job_id, event.first), event.run) if event.job_id else event.host_ids[0]
+                self._asked[by] = victims_of(event)
 
     def _take(self, event: Event) -> None:
         match event:
@@ -48,16 +55,19 @@ class Shrunk:
                 self._priority[event.job_id] = event.priority
             case PreemptionsOrdered():
                 self._orders[event.order] = {(task, run) for task, run, *_ in runs_of(event)}
-                self._asked |= dict(self._orders[event.order])
+                for_unit = ((event.for_job, event.for_first), event.for_run)
+                self._asked.pop(for_unit if event.for_job else event.host_ids[0], None)
             case PreemptionRefused():
-                task = (event.victim_job_id, event.victim_instance)
-                self._spared.add(task)
-                self._asked.pop(task, None)
+                victim = ((event.victim_job_id, event.victim_instance), event.victim_run)
+                self._spared.add(victim[0])
+                unit: Ask = ((event.job_id, event.first), event.run)
+                void = {unit} if event.job_id else {by for by, victims in self._asked.items() if victim in victims}
+                for by in void & {*self._asked}:  # all of the ask, whichever victim may stay
+                    del self._asked[by]
             case PreemptionAnswered():
-                for task, _ in self._orders.pop(event.number, ()):
-                    self._asked.pop(task, None)
-                    if event.code == Code.DEFERRED:
-                        self._spared.add(task)
+                victims = self._orders.pop(event.number, set())
+                if event.code == Code.DEFERRED:
+                    self._spared |= {task for task, _ in victims}
 
     def _check(self, event: PreemptionAsked, round_: Round) -> None:
         host_id, victims = event.host_ids[0], dict(victims_of(event))
@@ -67,18 +77,21 @@ class Shrunk:
         for task in on_host:
             if self._leaves(task):
                 surplus.subtract(self._units.need(task))
-        if not +surplus:
+        gangs = {task: self._hosts.gang_of(task) or [task] for task in victims}
+        vacate = {task for task, gang in gangs.items() if any(map(self._devices.is_to_leave, gang))}
+        if not +surplus and vacate != {*victims}:
             raise Violation(f"{what}, which holds the rest of its runs")
         for task, run in victims.items():
             if self._hosts.run_of(task) != run or self._leaves(task):
                 raise Violation(f"{what}: {task} run {run} has no place, or leaves already")
             if not self._hosts.jobs[task[0]].preemptible:
                 raise Violation(f"{what}: {task} isn't preemptible")
-        there = [task for task in on_host if task in victims]
+        there = [task for task in on_host if task in victims and task not in vacate]
         for task in there:
             if not self._hosts.gang_of(task) and not _helps(self._units.need(task), self._hosts.surplus(host_id)):
                 raise Violation(f"{what}: {task} holds nothing of what lacks")
-        self._check_order(what, there, on_host, surplus)
+        if not vacate:
+            self._check_order(what, there, on_host, surplus)
 
     def _check_order(self, what: str, there: list[Task], on_host: list[Task], surplus: Counter[str]) -> None:
         """Nobody of a lower priority is passed over, where all that leave hold the same: else one that comes first may
@@ -100,7 +113,8 @@ class Shrunk:
             raise Violation(f"{what}, one more than needed")
 
     def _leaves(self, task: Task) -> bool:
-        return task in self._asked and self._asked[task] == self._hosts.run_of(task)
+        run = self._hosts.run_of(task)
+        return any((task, run) in victims for victims in (*self._asked.values(), *self._orders.values()))
 
     def _priority_of(self, task: Task) -> int:
         return self._priority.get(task[0], self._hosts.jobs[task[0]].priority)

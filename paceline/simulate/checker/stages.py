@@ -154,7 +154,7 @@ class Stages:
     def _change(self, host_id: str, goal: Goal, round_: Round) -> None:
         before = self.of(host_id)
         what = f"{round_} has {host_id} {Stage(goal.stage).name} by {goal.by or 'nobody'} after {before}"
-        if goal.stage == Stage.DRAINED != before.stage and (there := self._hosts.on(host_id)):
+        if goal.stage == Stage.DRAINED != before.stage and (there := self._hosts.drained_with.get(host_id)):
             raise Violation(f"{what}, and {there[:3]} are there")
         if goal.stage == Stage.FORCING != before.stage:
             self._may_force(host_id, goal, round_, what)

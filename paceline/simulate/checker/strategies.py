@@ -13,7 +13,7 @@ from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import ranges_of, runs_of, upwards
 from paceline.simulate.checker.pools import Pools
 
-NAMES = ("pack", "spread", "balanced", "load-aware")
+NAMES = ("pack", "spread", "balanced", "load-aware", "fragmentation", "adaptive")
 """The strategies as columns have them."""
 
 
@@ -33,10 +33,12 @@ class AdmittedStrategies:
                         raise Violation(f"{round_} admits {job_id} to be placed by {name}, {pool} has {has}")
 
     def _of(self, path: str) -> str:
-        """The strategy of a pool, or of the first above that has one."""
-        defined = self._pools.defined
-        strategies = [defined[each].strategy for each in upwards(path) if each in defined and defined[each].strategy]
-        return strategies[-1] if strategies else NAMES[0]
+        """The strategy of a pool, or of the first above that has one; else that of new pools where hosts have GPUs."""
+        own = [self._pools.defined[each].strategy for each in upwards(path) if each in self._pools.defined]
+        names = [name for name in own if name not in ("", "default")]
+        if names:
+            return names[-1]
+        return "adaptive" if own[-1:] == ["default"] and self._pools.capacity.get("gpu") else NAMES[0]
 
 
 class PlacedStrategies:

@@ -23,8 +23,8 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
 )
-from events.records.placement import GangsParked, GangsReturned, TasksPlaced
-from events.task_shapes import shape_of
+from events.records.placement import CapacityChanged, GangsParked, GangsReturned, TasksPlaced
+from paceline.simulate.checker.alternatives import Alternatives
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import (
     Range,
@@ -88,12 +88,13 @@ class Units:
         self.parked: dict[Task, int] = {}
         """Runs that are: entitled, and they hold nothing under limits."""
         self._count = count
+        self._alternatives = Alternatives()
 
     # What is asked
 
     def need(self, task: Task) -> Mapping[str, int]:
         """The needs of a task, by resource."""
-        return shape_of(self.jobs[task[0]], task[1]).resources
+        return self._alternatives.need(self.jobs[task[0]], task)
 
     def needs(self, tasks: Iterable[Task]) -> Counter[str]:
         """The sum of the needs of tasks."""
@@ -154,12 +155,16 @@ class Units:
             case TasksPlaced():
                 for task, run, *_ in places_of(event):
                     self._place(task, run, now)
+                self._take_alternatives(event)
+            case CapacityChanged():
+                self._offered(event)
             case RunsAvailable():
                 pass
             case RunsEnded():
                 columns = zip(runs_of(event), ints(event.outcome).tolist(), ints(event.kept).tolist(), strict=True)
                 for (task, run), outcome, keeps_admission in columns:
                     self._end(task, run, outcome, keeps_admission, now)
+                self._alternatives.ended(event)
             case GangsParked():
                 for each in ranges_of(event):
                     self._park(each)
@@ -171,6 +176,24 @@ class Units:
                 self._answered(event, now)
             case JobChanged() if is_over(event):
                 self._final(event)
+
+    def _take_alternatives(self, event: TasksPlaced) -> None:
+        """Counts the holdings of tasks again that have taken alternatives."""
+        again = [task for task in Alternatives.of(event) if task in self.held]
+        for task in again:
+            self._count(task, -1, True, True)
+        self._alternatives.placed(event)
+        for task in again:
+            self._count(task, 1, True, True)
+
+    def _offered(self, event: CapacityChanged) -> None:
+        """Counts the holdings of tasks again that may take any of several requests: hosts could hold others now."""
+        again = [task for task in self.held if self._alternatives.are_any(self.jobs[task[0]], task)]
+        for task in again:
+            self._count(task, -1, task not in self.parked, True)
+        self._alternatives.offered(event)
+        for task in again:
+            self._count(task, 1, task not in self.parked, True)
 
     def _reshape(self, event: GangsQueued) -> None:
         """Counts the holdings of tasks again whose needs change."""

@@ -19,6 +19,7 @@ from paceline.output import note
 from paceline.simulate.faults.injection import KINDS, VIEWS, Faults, InjectedFault
 from paceline.simulate.faults.shrink import Shrink, as_yaml
 from paceline.simulate.faults.trial import Trial, TrialResult
+from paceline.simulate.scenario.random_devices import draw_devices
 from paceline.simulate.scenario.random_maintenance import draw_maintenance
 from paceline.simulate.scenario.random_scenario import draw_scenario
 from paceline.simulate.scenario.scenario import Scenario
@@ -29,6 +30,8 @@ ACTIONS = 200
 """The number of users' actions in one drawn scenario."""
 MAINTAINED_EACH, MAINTAINED = 4, 12
 """Every so many seeds a cell is drawn that is maintained, which lasts as long as for so many things that users do."""
+WITH_DEVICES_EACH, WITH_DEVICES = 4, 20
+"""The same for cells whose hosts have devices and cores."""
 REPORT_SECONDS = 60.0
 VIEWS_EACH = 32
 """Every so many seeds of trials under all kinds views are made too, which takes longer than the rest of the trial."""
@@ -110,6 +113,8 @@ def _with_views(scenario: Scenario | None, kinds: Collection[str], seed: int) ->
 def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
     if scenario is not None:
         return scenario.model_copy(update={"seed": seed})
+    if seed % WITH_DEVICES_EACH == 3:
+        return draw_devices(seed, WITH_DEVICES)
     return draw_maintenance(seed, MAINTAINED) if seed % MAINTAINED_EACH == 1 else draw_scenario(seed, ACTIONS)
 
 

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64
-from events.resources import Amounts, Unit
+from events.pool_paths import levels_of
+from events.resources import Amounts, Unit, Vector, add, is_gpu
 from paceline.simulate.scenario.assertions import CellState
+from processors.entitlement.queues.parts import by
 from processors.entitlement.rows import ReportedRow
 
 SAMPLES_MAX = 1000
@@ -46,9 +48,13 @@ class Sample(NamedTuple):
     totals: Totals
 
 
-def is_gpu(name: str) -> bool:
-    """Whether a resource is a kind of GPUs."""
-    return name == "gpu" or name.startswith("gpu/")
+class PoolNeeds(NamedTuple):
+    """The needs of the tasks of a pool that have places, and of all that run or wait, whether they can be admitted or
+    not.
+    """
+
+    usage: Vector
+    demand: Vector
 
 
 def main_resource(samples: Sequence[Sample]) -> str:
@@ -118,6 +124,22 @@ class Series:
     def host_ids(self) -> list[str]:
         """The hosts by their numbers."""
         return self._cell_state.placement.hosts.ids
+
+    def needs(self) -> dict[str, PoolNeeds]:
+        """By pool what its tasks use and request now, with those of the pools below it."""
+        queues = self._cell_state.entitlement.queues
+        arena = queues.arena
+        needs = {path: PoolNeeds(queues.nothing, queues.nothing) for path in self.samples[-1].pools}
+        open_tasks = np.flatnonzero((arena["queued"] != 0) | (arena["held"] > 0))
+        for owner, slots in by(open_tasks, arena["owner"][open_tasks].astype(np.int64)):
+            row = queues.jobs[queues.at[owner - 1]]
+            usage = queues.total_need(row, slots[arena["placed"][slots] > 0])
+            demand = queues.total_need(row, slots)
+            for level in levels_of(row.pool):
+                if level in needs:
+                    before = needs[level]
+                    needs[level] = PoolNeeds(add(before.usage, usage), add(before.demand, demand))
+        return needs
 
     def _sample(self, now_ms: int) -> Sample:
         hosts, runs = self._cell_state.placement.hosts, self._cell_state.placement.runs

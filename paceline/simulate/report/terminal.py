@@ -1,13 +1,13 @@
 """Prints a simulation on a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
 from events.quantities import write_amounts, write_milli
 from paceline.output import Column, others, span, table
 from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
-from paceline.simulate.report.series import Sample, main_resource
+from paceline.simulate.report.series import PoolNeeds, Sample, main_resource
 from paceline.simulate.session import Session
 from paceline.simulate.world.expectation_watch import ExpectationResult
 from paceline.simulate.world.log_summary import JobSummary
@@ -88,7 +88,7 @@ def _pools(session: Session) -> None:
     name = main_resource(session.series.samples)
     at = last.names.index(name)
     click.echo("")
-    by_pool = session.jobs.by_pool()
+    by_pool, needs = session.jobs.by_pool(), session.series.needs()
     table(
         sorted(last.pools.items()),
         [
@@ -96,15 +96,15 @@ def _pools(session: Session) -> None:
             Column("JOBS ENDED", lambda item: by_pool.get(item[0], {}).get("jobs", 0), right=True),
             Column("MEAN WAIT s", lambda item: _number(by_pool.get(item[0], {}).get("mean_wait_s")), right=True),
             Column(f"{name.upper()} ENTITLED", lambda item: _amount(item[1].entitlement, at), right=True),
-            Column(f"{name.upper()} USED", lambda item: _amount(item[1].allocation, at), right=True),
-            Column(f"{name.upper()} ASKED", lambda item: _amount(item[1].demand, at), right=True),
-            Column("GiB USED", lambda item: f"{item[1].allocation[1] / 1024:.1f}", right=True),
-            *_other_columns(last, name),
+            Column(f"{name.upper()} USED", lambda item: _amount(needs[item[0]].usage, at), right=True),
+            Column(f"{name.upper()} ASKED", lambda item: _amount(needs[item[0]].demand, at), right=True),
+            Column("GiB USED", lambda item: f"{needs[item[0]].usage[1] / 1024:.1f}", right=True),
+            *_other_columns(last, needs, name),
         ],
     )
 
 
-def _other_columns(last: Sample, main: str) -> list[Column]:
+def _other_columns(last: Sample, needs: Mapping[str, PoolNeeds], main: str) -> list[Column]:
     """Columns for resources that have none of their own, where pools hold or want any."""
 
     def text(amounts: Sequence[int]) -> str:
@@ -113,11 +113,11 @@ def _other_columns(last: Sample, main: str) -> list[Column]:
         }
         return others(write_amounts(amounts_by_name, last.units))
 
-    if all(text(amounts) == "-" for row in last.pools.values() for amounts in (row.allocation, row.demand)):
+    if all(text(amounts) == "-" for each in needs.values() for amounts in each):
         return []
     return [
-        Column("OTHER USED", lambda item: text(item[1].allocation)),
-        Column("OTHER ASKED", lambda item: text(item[1].demand)),
+        Column("OTHER USED", lambda item: text(needs[item[0]].usage)),
+        Column("OTHER ASKED", lambda item: text(needs[item[0]].demand)),
     ]
 
 

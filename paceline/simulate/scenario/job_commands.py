@@ -8,10 +8,11 @@ from pydantic import ConfigDict, Field, model_validator
 from events.bounds import CONDITION, INSTANCES_MAX
 from events.quantities import Mebibytes, Milli, Milliseconds
 from events.records.hosts import HostHealthReported, HostsDrainRequested
+from events.spec.host_devices import DeviceId
 from events.spec.overrides import Ranges
 from events.spec.parts import Int32, ShortText, Spec
 from events.spec.sla import GroupBounds
-from paceline.simulate.scenario.parts import Host, HostResources, Job, TaintKey
+from paceline.simulate.scenario.parts import Host, Job, OfferPart, TaintKey
 
 
 class PriorityChange(Spec):
@@ -40,11 +41,12 @@ class Load(Spec):
         return (_steps(self.cpu_used, cpu), _steps(self.memory_used, memory), _steps(self.slack, cpu))
 
 
-class Offer(Spec):
-    """A host, or all of a group, and what it offers until it connects again."""
+class Offer(OfferPart):
+    """A host, or all of a group, and what it offers until it connects again; devices and cores that it doesn't name
+    stay.
+    """
 
     host: Host
-    resources: HostResources
 
 
 class HostTaint(Spec):
@@ -55,6 +57,17 @@ class HostTaint(Spec):
     value: ShortText = ""
     remove: bool = False
     effect: Literal["no_place", "evict"] = "no_place"
+
+
+class HostDeviceAside(Spec):
+    """A device of a host, or of all of a group, that an operator sets aside, or gives back with `disabled: false`;
+    `ends`: the runs on it leave.
+    """
+
+    host: Host
+    device: DeviceId
+    disabled: bool = True
+    ends: bool = False
 
 
 class HostCheck(Spec):
@@ -159,3 +172,12 @@ class Deletion(OfJob):
     """A job that is deleted; with `force` though it has not ended."""
 
     force: bool = False
+
+
+class RoomAsked(OfJob):
+    """A job that waits, for which others are moved at once: at most so many (0: as many as it takes). `by_setting`: as
+    a process proposes it.
+    """
+
+    max_moves: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] = 0
+    by_setting: bool = False

@@ -2,15 +2,20 @@
 
 import math
 import random
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
+from events.host_devices import sums
 from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, SomeMilli, SomeMilliseconds
 from events.records.jobs import JobSubmitted
-from events.resources import in_order
+from events.records.parts import HostDevice
+from events.resources import GPU_MEMORY, Amounts, in_order
 from events.spec import parts as spec_parts
+from events.spec.host_devices import HostHardware
+from events.spec.host_pool_name import HostPoolName
 from events.spec.job import ID_PATTERN, POOL_PATTERN, JobSpec
 from events.spec.parts import ResourceName, ShortText, Sim, Spec, Text, Word, at
 from events.spec.pool import PoolSpec
@@ -52,17 +57,36 @@ class HostResources(spec_parts.Amounts):
     gpu: Milli = 0
 
 
-class HostGroup(ScenarioPart):
-    """So many hosts of a kind, called NAME-1, NAME-2 and so on or by a pattern, and when all of them come and go."""
+class OfferPart(HostHardware, ScenarioPart):
+    """The amounts, devices and cores that hosts offer."""
 
-    later: ClassVar[dict[str, str]] = {"host_pool": "Paceline has no host pools"}
+    resources: HostResources
+
+    @model_validator(mode="after")
+    def _said_once(self) -> "OfferPart":
+        own = sums(self.host_devices()).keys() | {each.kind for each in self.host_devices()}
+        if twice := sorted(name for name, amount in self.resources.named().items() if amount and name in own):
+            raise at("resources", f"{twice[0]} is what `devices` make", None)
+        return self
+
+    def offered(self, devices: Sequence[HostDevice]) -> tuple[Amounts, tuple[str, ...]]:
+        """The capacity of a host with these devices, and the names beside the usual ones that are sizes."""
+        own = sums(devices)
+        sizes = (*self.resources.sizes(), *({GPU_MEMORY} & own.keys()))
+        return in_order(self.resources.named() | own), sizes
+
+
+class HostGroup(OfferPart):
+    """So many hosts of a kind, called NAME-1, NAME-2 and so on or by a pattern, and when all of them come and go."""
 
     name: Host
     pattern: Pattern | None = None
     count: Annotated[int, Field(ge=1, le=100_000)] = 1
-    resources: HostResources
     attributes: dict[Word, Text] = Field(default={})
     taints: Annotated[dict[TaintKey, ShortText], Field(max_length=TAINTS_MAX)] = Field(default={})
+    host_pool: HostPoolName | None = Field(
+        default=None, description="The host pool that they are put into before they join."
+    )
     starts_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
     joins: Milliseconds = 0
     fails: Milliseconds | None = None
@@ -89,9 +113,20 @@ class HostGroup(ScenarioPart):
     def sim_host(self, first: int, count: int) -> SimHost:
         """Some of its hosts."""
         pattern = self.pattern or f"{self.name}-#"
-        amounts, sizes = in_order(self.resources.named()), self.resources.sizes()
-        taints, rate = dict(self.taints), self.starts_per_second
-        return SimHost(count, amounts, dict(self.attributes), pattern, first, sizes, taints, rate)
+        devices = self.host_devices()
+        amounts, sizes = self.offered(devices)
+        return SimHost(
+            count,
+            amounts,
+            dict(self.attributes),
+            pattern,
+            first,
+            sizes,
+            dict(self.taints),
+            self.starts_per_second,
+            tuple(devices),
+            tuple(self.host_cores()),
+        )
 
 
 class LogNormal(Spec):

@@ -18,16 +18,19 @@ from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.assertions import Assertion, Malformed
 from paceline.simulate.scenario.campaigns import Campaign
 from paceline.simulate.scenario.expectations import parse
+from paceline.simulate.scenario.host_pools import HostAssignment, HostMove, HostPoolChange, ScenarioHostPool
 from paceline.simulate.scenario.job_commands import (
     BoundsOfGroup,
     Deletion,
     HostCheck,
+    HostDeviceAside,
     HostDrain,
     HostTaint,
     Load,
     Offer,
     PriorityChange,
     Restart,
+    RoomAsked,
     SomeInstances,
     Start,
 )
@@ -49,7 +52,7 @@ JOB_ACTIONS = ("start", "restart", "pause", "resume", "abort", "roll_back", "pro
 JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 """Events about a job that was submitted."""
 EVENTS = (
-    *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell", "sla_group"),
+    *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell", "sla_group", "rebalance"),
     *(
         "fails",
         "silent",
@@ -59,11 +62,12 @@ EVENTS = (
         "remove",
         "clear",
         "taint",
+        "device",
         "condition",
         "load",
         "offers",
     ),
-    *("drain", "cordon", "restore", "campaign", "window"),
+    *("drain", "cordon", "restore", "campaign", "window", "host_pool", "assign", "move"),
     *("lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
@@ -98,6 +102,7 @@ class TimedAction(ScenarioPart):
     pool: ScenarioPool | None = None
     remove_pool: Pool | None = None
     cell: CellSpec | None = None
+    rebalance: RoomAsked | None = Field(default=None, description="Others are moved for a job that waits.")
     sla_group: BoundsOfGroup | None = Field(default=None, description="An operator sets a budget that jobs share.")
     fails: Host | None = Field(
         default=None, description="A host, or all of a group: it is gone with all that ran there."
@@ -109,12 +114,22 @@ class TimedAction(ScenarioPart):
     remove: Host | None = Field(default=None, description="An operator removes a host that has left.")
     clear: Host | None = Field(default=None, description="An operator clears a suspected host.")
     taint: HostTaint | None = Field(default=None, description="An operator taints a host, or takes a taint off.")
+    device: HostDeviceAside | None = Field(
+        default=None, description="An operator sets a device aside, or gives it back."
+    )
     drain: HostDrain | None = Field(default=None, description="An operator wants a host, or all of a group, empty.")
     cordon: Host | None = Field(default=None, description="An operator keeps new tasks away.")
     campaign: Campaign | None = Field(
         default=None, description="An operator starts a campaign of maintenance, or acts on one."
     )
     window: Window | None = Field(default=None, description="An operator sets a window of maintenance, or removes one.")
+    host_pool: HostPoolChange | None = Field(
+        default=None, description="An operator defines a host pool, or removes one."
+    )
+    assign: HostAssignment | None = Field(
+        default=None, description="An operator puts a host, or all of a group, into a host pool."
+    )
+    move: HostMove | None = Field(default=None, description="An operator moves hosts to another host pool.")
     restore: Host | None = Field(default=None, description="An operator ends drain and cordon.")
     condition: HostCheck | None = Field(
         default=None, description="A check of a host, or of all of a group, has a result."
@@ -153,9 +168,9 @@ class TimedAction(ScenarioPart):
         """The host or group that it names."""
         names = (
             *(self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove, self.clear),
-            *(self.cordon, self.restore),
+            *(self.cordon, self.restore, self.move.host if self.move is not None else None),
         )
-        about = (self.load, self.offers, self.taint, self.condition, self.drain)
+        about = (self.load, self.offers, self.taint, self.device, self.condition, self.drain, self.assign)
         all_names = (*names, *(each.host for each in about if each is not None))
         return next((name for name in all_names if name is not None), None)
 
@@ -223,6 +238,7 @@ class Scenario(ScenarioPart):
         default=None, description="When it ends; otherwise when nothing more can happen, at the latest a day after all."
     )
     cell: CellSpec | None = None
+    host_pools: list[ScenarioHostPool] = Field(default=[])
     hosts: list[HostGroup] = Field(default=[])
     pools: list[ScenarioPool] = Field(default=[])
     jobs: list[ScenarioJob] = Field(default=[])

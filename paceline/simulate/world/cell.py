@@ -19,7 +19,7 @@ from typing import Protocol
 
 from events.codec import encode
 from events.log.port import Log, NewRecord
-from events.process.clock import Clock
+from events.process.clock import Clock, SimulatedClock
 from events.records.base import Event
 from events.topics import ALL, HOSTS, JOBS, MACHINES, rounds_of
 from hostagent.fleet import Fleet
@@ -29,6 +29,7 @@ from processors.cell_machines import machines
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
 from processors.runtime.driver import Driver
+from processors.runtime.fold import Fold
 from processors.runtime.in_process import Component
 from processors.runtime.store import MemoryStore, Store
 
@@ -43,15 +44,11 @@ once.
 USER = b"user"
 
 
-class VirtualClock:
-    """Time that passes when somebody sets it."""
+class VirtualClock(SimulatedClock):
+    """The time of a simulation."""
 
     def __init__(self, ms: int = START_MS) -> None:
-        self.ms = ms
-
-    def monotonic_ms(self) -> int:
-        """Implements `Clock`."""
-        return self.ms
+        super().__init__(ms)
 
 
 class Truncatable(Log, Protocol):
@@ -191,9 +188,11 @@ class Cell:
         stores: Mapping[str, Callable[[], Store]] | None = None,
         watches: bool = True,
         delays_ms: Mapping[str, Mapping[str, int]] | None = None,
+        folds: Mapping[str, Fold] | None = None,
     ) -> None:
         """`watches`: whether the gateway writes beats and notices silence. `delays_ms`: how much later than it was
-        appended a machine sees what is in a topic.
+        appended a machine sees what is in a topic. `folds`: the machines with the state that they go on from, in a cell
+        whose hosts talk through the log alone: it has no gateway.
         """
         self.log = log
         self.clock = clock
@@ -207,12 +206,15 @@ class Cell:
         self._watches = watches
         self._delays_ms = delays_ms or {}
         self._next_ms: int | None = None
+        self._folds = folds or {}
+        self._gateway: Gateway | None = None
         for name in MACHINES:
             contract = self._make[name]()
             self._add(SimulatedComponent(name, None), [*contract.facts, *map(rounds_of, contract.peers)])
             self.heal(name)
-        self._add(SimulatedComponent("gateway", None), [JOBS.name, HOSTS.name, rounds_of("lifecycle")])
-        self.heal("gateway")
+        if folds is None:
+            self._add(SimulatedComponent("gateway", None), [JOBS.name, HOSTS.name, rounds_of("lifecycle")])
+            self.heal("gateway")
 
     # What it is made of
 
@@ -229,6 +231,7 @@ class Cell:
     @property
     def gateway(self) -> Gateway:
         """The gateway; while it is lost, one that nobody steps."""
+        assert self._gateway is not None
         return self._gateway
 
     @property
@@ -256,10 +259,13 @@ class Cell:
                 if isinstance(fleet.component, Fleet):
                     fleet.component.move(self._gateway)
             return
-        self.machines[name] = self._make[name]()
+        fold = self._folds.get(name)
+        self.machines[name] = fold.machine if fold is not None else self._make[name]()
         delays_ms = self._delays_ms.get(name)
         delayed = DelayedLog(self.log, self.clock, delays_ms) if delays_ms else None
-        driver = Driver(self.machines[name], delayed or self.log, self._stores[name](), self.clock, f"{name}-0")
+        driver = Driver(
+            self.machines[name], delayed or self.log, self._stores[name](), self.clock, f"{name}-0", fold=fold
+        )
         for _ in driver.recover():
             pass
         part.component = MachineProcess(driver, delayed)
@@ -331,10 +337,10 @@ class Cell:
         component = part.component
         assert component is not None
         part.runnable = False
-        if component is self._gateway:
+        if isinstance(component, Gateway):
             self._stir_readers()
         part.runnable = component.step() or part.runnable
-        if component is self._gateway or isinstance(component, Fleet):
+        if isinstance(component, Gateway | Fleet):
             self._hand_over()
 
     def _stir_readers(self) -> None:

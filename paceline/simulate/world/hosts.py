@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from events.records.hosts import HostOffered
-from events.resources import Amounts
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.facts import offered
-from paceline.simulate.scenario.parts import HostGroup
+from paceline.simulate.scenario.parts import HostGroup, OfferPart
 from paceline.simulate.world.cell import SimulatedCell, SimulatedComponent
 
 SESSIONS = 1_000_000
@@ -91,14 +90,20 @@ class Hosts:
         """The hosts that a name stands for: itself, or those of a group."""
         return [host for host_set in self._by_name[name] for host in host_set.names]
 
-    def offered(self, name: str, capacity: Amounts, sizes: Sequence[str]) -> Iterator[HostOffered]:
+    def offered(self, name: str, offer: OfferPart) -> Iterator[HostOffered]:
         """The facts that the hosts of a name that are connected offer something else."""
         for host_set in self._by_name[name]:
             fleet = host_set.part.component if host_set.part is not None else None
             if not isinstance(fleet, Fleet):
                 continue
             for host_id in host_set.names:
-                yield offered(host_id, replace(fleet.hello(host_id), capacity=capacity, sizes=[*sizes]))
+                hello = fleet.hello(host_id)
+                if "devices" in offer.model_fields_set:
+                    hello.devices = offer.host_devices()
+                if "cores" in offer.model_fields_set:
+                    hello.cores = [core.numa for core in offer.host_cores()]
+                capacity, sizes = offer.offered(hello.devices)
+                yield offered(host_id, replace(hello, capacity=capacity, sizes=[*sizes]))
 
     def _connect(self, host_set: HostSet) -> None:
         """Hosts connect with nothing on them."""

@@ -33,6 +33,7 @@ from events.records.lifecycle import (
 )
 from events.records.placement import GangsReturned, GangsUnplaced, HostAnswered, HostsAnswered, TasksPlaced
 from events.records.rounds import RoundCommitted
+from events.resources import is_gpu
 from events.rounds import Delivered
 from events.topics import ALL, MACHINES, rounds_of
 
@@ -214,7 +215,7 @@ class LogSummary:
     def _accepted(self, event: JobAccepted, now: int) -> None:
         at_ms = self._submitted.pop(event.jobs_offset, now)
         need = event.shapes[0].resources
-        gpus = sum(amount for name, amount in need.items() if name.partition("/")[0] == "gpu")
+        gpus = sum(amount for name, amount in need.items() if is_gpu(name))
         self.open[event.job_id] = JobSummary(
             event.job_id,
             event.pool,

@@ -1,6 +1,6 @@
 """Actions of users and operators, and injected failures of hosts, by time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -9,7 +9,9 @@ from events.instance_ranges import read_ranges
 from events.records.base import Event
 from events.records.hosts import (
     HostClearRequested,
+    HostDeviceRequested,
     HostLossConfirmed,
+    HostPoolAssigned,
     HostRemovalRequested,
     HostsCordonRequested,
     HostsLoaded,
@@ -17,8 +19,8 @@ from events.records.hosts import (
     HostTaintRequested,
 )
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
-from events.records.pools import PoolRemoved
-from events.resources import in_order
+from events.records.pools import PoolRemoved, RebalanceRequested
+from paceline.simulate.scenario.host_pools import HostMove
 from paceline.simulate.scenario.job_commands import (
     Deletion,
     HostCheck,
@@ -45,7 +47,9 @@ class Action(NamedTuple):
     do: Callable[[], object]
 
 
-OfHost = Callable[..., HostLossConfirmed | HostRemovalRequested | HostClearRequested | HostTaintRequested]
+OfHost = Callable[
+    ..., HostLossConfirmed | HostRemovalRequested | HostClearRequested | HostTaintRequested | HostDeviceRequested
+]
 """Makes the fact of an operator about a host."""
 
 
@@ -59,7 +63,11 @@ def actions(scenario: Scenario, cell: SimulatedCell) -> Iterator[Action]:
         planned.append(Action(0, partial(cell.append, scenario.cell.to_event("scenario"))))
     for number, pool in enumerate(scenario.pools):
         planned.append(Action(0, partial(cell.append, pool.to_event(pool.path, f"pool-{number}", cell.log.cell))))
+    for number, host_pool in enumerate(scenario.host_pools):
+        planned.append(Action(0, partial(cell.append, host_pool.fact(f"host-pool-{number}"))))
     for group in scenario.hosts:
+        if group.host_pool is not None:
+            planned.append(Action(0, partial(cell.append, _assignment(group.names(), group.host_pool, group.name))))
         planned.append(Action(group.joins, partial(hosts.join, group.name)))
         if group.fails is not None:
             planned.append(Action(group.fails, partial(hosts.fail, group.name)))
@@ -93,6 +101,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(cell.append, pool.to_event(pool.path, command_id, cell.log.cell))
         case TimedAction(remove_pool=path) if path is not None:
             return partial(cell.append, PoolRemoved(path=path, command_id=command_id))
+        case TimedAction(rebalance=room) if room is not None:
+            return partial(cell.append, RebalanceRequested(command_id=command_id, **room.model_dump()))
         case TimedAction(cell=settings) if settings is not None:
             return partial(cell.append, settings.to_event(command_id))
         case TimedAction(sla_group=bounds) if bounds is not None:
@@ -107,6 +117,9 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             fields = taint.model_dump(exclude={"host"})
             word = partial(HostTaintRequested, **fields)
             return partial(_say_of, cell, hosts, taint.host, command_id, word)
+        case TimedAction(device=device) if device is not None:
+            of_device = partial(HostDeviceRequested, **device.model_dump(exclude={"host"}))
+            return partial(_say_of, cell, hosts, device.host, command_id, of_device)
         case TimedAction(drain=drain) if drain is not None:
             return partial(_say_of_all, cell, hosts, drain.host, partial(drain.to_event, command_id=command_id))
         case TimedAction(cordon=name) if name is not None:
@@ -119,6 +132,13 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(window=window) if window is not None:
             of_window = window.to_event(hosts.groups, command_id, START_MS)
             return partial(cell.append, of_window, of_window.window_id.encode())
+        case TimedAction(host_pool=change) if change is not None:
+            return partial(cell.append, change.fact(command_id))
+        case TimedAction(assign=assign) if assign is not None:
+            say = partial(_assignment, host_pool=assign.host_pool, command_id=command_id)
+            return partial(_say_of_all, cell, hosts, assign.host, say)
+        case TimedAction(move=move) if move is not None:
+            return partial(_move, cell, hosts, move, command_id)
         case TimedAction(lose=name) if name is not None:
             return partial(cell.lose, name)
         case TimedAction(heal=name) if name is not None:
@@ -134,6 +154,15 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(clear=name) if name is not None:
             return partial(_say_of, cell, hosts, name, command_id, HostClearRequested)
     return partial(hosts.fail, event.fails or event.leaves or "")
+
+
+def _assignment(host_ids: Iterable[str], host_pool: str, command_id: str) -> HostPoolAssigned:
+    return HostPoolAssigned(host_ids=tuple(host_ids), host_pool=host_pool, command_id=command_id)
+
+
+def _move(cell: SimulatedCell, hosts: Hosts, move: HostMove, command_id: str) -> None:
+    host_ids = hosts.host_ids(move.host) if move.host is not None else ()
+    cell.append(move.to_move(move.target, tuple(host_ids), command_id))
 
 
 def _start(cell: SimulatedCell, fact: JobCommandFact, about: Start | None) -> None:
@@ -190,7 +219,7 @@ def _check(cell: SimulatedCell, hosts: Hosts, check: HostCheck) -> None:
 
 def _offer(cell: SimulatedCell, hosts: Hosts, offer: Offer) -> None:
     """Hosts offer something else, those that are there."""
-    for fact in hosts.offered(offer.host, in_order(offer.resources.named()), offer.resources.sizes()):
+    for fact in hosts.offered(offer.host, offer):
         cell.append(fact, fact.host_id.encode())
 
 

@@ -38,6 +38,7 @@ from processors.entitlement.bounds import (
     is_served_last,
     refuses_all,
 )
+from processors.entitlement.host_pools import Mask
 from processors.entitlement.queues.order import ALL, bits, merged
 from processors.entitlement.queues.parts import GANG, ROLES, Consumer, PartKey, range_columns
 from processors.entitlement.queues.queues import Queues
@@ -290,23 +291,31 @@ def demotions(state: State, pool: str, budget: int) -> list[Admission]:
         return []
     usage, entitlement = state.usage[pool], state.shares.entitlement(pool)
     slack = state.shares.slack(pool)[0] if usage.on_slack else queues.nothing
+    limits, counted = state.shares.limits_of_kinds(pool), PassUsage(state)
     regular = min(subtract(entitlement, usage.entitled_from(min(usage.entitled, default=0)))) >= 0
-    if regular and min(subtract(slack, usage.on_slack_from(min(usage.on_slack, default=0)))) >= 0:
+    if regular and min(subtract(slack, usage.on_slack_from(min(usage.on_slack, default=0)))) >= 0 and not limits:
         return []
     out: list[Admission] = []
-    free: dict[tuple[int, bool], Vector] = {}
+    free: dict[tuple[int, bool, Mask], Vector] = {}
     for *_, (job_id, key) in reversed(claims):
         row = queues.jobs[job_id]
         if budget <= 0:
             break
         if not row.preemptible:
             continue
-        group = row.priority, queues.is_revocable(key)
+        ask = Ask(pool, queues.kind(row, key), row.priority, queues.nothing)
+        group = row.priority, queues.is_revocable(key), 0
         if group not in free:
             on_slack = subtract(slack, usage.on_slack_from(row.priority)) if group[1] else ()
             free[group] = on_slack or subtract(entitlement, usage.entitled_from(row.priority))
-        admission, freed = _demotion(queues, job_id, row, key, free[group], budget)
-        free[group] = add(free[group], freed)
+        groups = [group]
+        for mask, most, entitled in counted.by_kind(ask) if limits else ():
+            groups.append((*group[:2], mask))
+            free.setdefault(groups[-1], subtract(most, entitled))
+        least = free[group] if len(groups) == 1 else tuple(map(min, *(free[each] for each in groups)))
+        admission, freed = _demotion(queues, job_id, row, key, least, budget)
+        for each in groups:
+            free[each] = add(free[each], freed)
         if admission is not None:
             out.append(admission)
             budget -= len(admission.slots)

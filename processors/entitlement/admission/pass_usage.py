@@ -1,8 +1,10 @@
 """The usage of pools with what one pass has admitted: a pass changes nothing, so that is counted beside the state."""
 
+from functools import cached_property
+
 from events.codes import Code
 from events.resources import Vector, add, subtract, total
-from events.work_classes import CONTROLLERS, FIRM, REVOCABLES
+from events.work_classes import CONTROLLERS, FIRM, POOLED, REVOCABLES
 from processors.entitlement.bounds import (
     BOUNDLESS,
     BOUNDS,
@@ -15,7 +17,9 @@ from processors.entitlement.bounds import (
     limit_of,
     room,
 )
+from processors.entitlement.host_pools import ALL_KINDS, Mask, WithinReach, kinds_in, of_class
 from processors.entitlement.rows import PoolRow
+from processors.entitlement.shares.reach import Reach
 from processors.entitlement.state import State
 
 
@@ -32,6 +36,10 @@ class PassUsage:
         """By pool the amount of units that are entitled by this pass, admitted by it or before."""
         self.on_slack_now: dict[str, Vector] = {}
         """The same of revocable ones, which aren't in the other."""
+        self._of_kinds: dict[tuple[str, int], Vector] = {}
+        """By pool and kind of jobs the amount of units that were admitted by this pass, in a cell with host pools."""
+        self.entitled_of_kinds: dict[tuple[str, int], Vector] = {}
+        """The same of those that are entitled by this pass, revocable or not."""
 
     @property
     def has_hosts(self) -> bool:
@@ -95,10 +103,54 @@ class PassUsage:
             return Refusal(Code.SAVING_FOR_TURN, pool)
         room = ENTITLEMENT.room(self, pool, ask) or ()
         short = [kind for kind, (want, have) in enumerate(zip(ask.need, room, strict=True)) if want > have]
+        if any(self._state.shares.is_bounded(pool, kind) for kind in short):
+            return Refusal(Code.HOST_POOLS_FULL, pool)
         for level in self.levels(pool)[:-1]:
             if any(is_served_last(self._state.pools[level], kind) for kind in short):
                 return Refusal(Code.SHARE_OF_NOTHING, level)
         return Refusal(ENTITLEMENT.code, pool)
+
+    def within_reach(self, pool: str, kind: int) -> WithinReach | None:
+        """The host pools that work of a class reaches in a pool; None: it may use all hosts."""
+        if self._reach is None:
+            return None
+        of, reach = of_class(kind), self._reach
+        return WithinReach(
+            reach.capacity(pool, of), reach.room(pool, of, self._admitted), self._admitted(pool, reach.within(pool, of))
+        )
+
+    def by_kind(self, ask: Ask) -> list[tuple[Mask, Vector, Vector]]:
+        """The amounts to which kinds of jobs of a pool are entitled together, that of a unit among them, by the host
+        pools that these reach, and what is entitled of them at its priority and above.
+        """
+        bit = 1 << of_class(ask.kind)
+        limits = self._state.shares.limits_of_kinds(ask.pool)
+        return [(mask, most, self._entitled_of(ask, mask)) for mask, most in limits.items() if mask & bit]
+
+    def _entitled_of(self, ask: Ask, mask: Mask) -> Vector:
+        """The amount that is entitled of kinds of jobs; work that isn't revocable goes before all that is."""
+        pool, is_revocable = ask.pool, ask.kind & REVOCABLES > 0
+        sums = [self._state.queues.nothing]
+        for kind in kinds_in(mask):
+            usage = self._usage.of_kind(pool, kind)
+            sums.append(usage.entitled_from(min(usage.entitled, default=0) if is_revocable else ask.priority))
+            sums += [usage.on_slack_from(ask.priority)] if is_revocable else []
+            sums.append(self.entitled_of_kinds.get((pool, kind), sums[0]))
+        return total(sums)
+
+    def _admitted(self, pool: str, mask: Mask) -> Vector:
+        """The amount that is admitted of kinds of jobs, with parked units."""
+        if mask == ALL_KINDS:
+            return add(self.allocation(pool), subtract(self.parked(pool), self._usage[pool].daemons))
+        sums = [self._state.queues.nothing]
+        for kind in kinds_in(mask):
+            usage = self._usage.of_kind(pool, kind)
+            sums += [usage.allocation, usage.parked, self._of_kinds.get((pool, kind), sums[0])]
+        return total(sums)
+
+    @cached_property
+    def _reach(self) -> Reach | None:
+        return self._state.shares.reach
 
     def saving(self, ask: Ask) -> tuple[bool, bool]:
         """Whether a unit needs more than the share of its pool, and more than a turn could give that: a pool saves for
@@ -115,6 +167,9 @@ class PassUsage:
             for each in sums:
                 have = each.get(level)
                 each[level] = amount if have is None else add(have, amount)
+        if kind & POOLED:
+            of_kind = pool, of_class(kind)
+            self._of_kinds[of_kind] = _sum(amount, self._of_kinds.get(of_kind))
         if kind & CONTROLLERS:
             have = self._controllers.get(pool)
             self._controllers[pool] = amount if have is None else add(have, amount)
@@ -132,6 +187,7 @@ class PoolRoom:
         self._room: dict[Bound, Vector] = {}
         self._entitled: list[Vector] = []
         self._on_slack: list[Vector] = []
+        self._of_kinds: dict[tuple[str, int], Vector] = {}
         self._fresh: dict[int, list[Vector]] = {}
         """The amounts that were entitled, and by class those that were admitted, and aren't counted yet: they are, at
         all levels, before a bound asks.
@@ -163,7 +219,10 @@ class PoolRoom:
 
     def take(self, kind: int, amount: Vector, fresh: Vector | None) -> None:
         """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before; None: none."""
-        if kind == REVOCABLES:
+        if kind & POOLED:
+            of_kind = self._pool, of_class(kind)
+            self._of_kinds[of_kind] = _sum(amount, self._of_kinds.get(of_kind))
+        if kind & REVOCABLES:
             self._on_slack.append(amount)
         elif ENTITLEMENT in BOUNDS.rights[kind]:
             self._entitled.append(amount)
@@ -181,6 +240,9 @@ class PoolRoom:
             if amounts:
                 sums[self._pool] = _sum(total(amounts), sums.get(self._pool))
                 amounts.clear()
+        for of_kind, amount in self._of_kinds.items():
+            usage.entitled_of_kinds[of_kind] = _sum(amount, usage.entitled_of_kinds.get(of_kind))
+        self._of_kinds.clear()
         for kind, amounts in self._fresh.items():
             usage.take(self._pool, kind, total(amounts))
         self._fresh.clear()

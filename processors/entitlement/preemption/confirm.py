@@ -121,6 +121,8 @@ class Confirmation:
             return Denial(Code.VOID)  # it has a place, and needs no victims
         if len(request.job) and right is None:
             return Denial(Code.NO_RIGHT)
+        if self._is_beyond_bound(request):
+            return Denial(Code.MOVES_REACHED)
         by_slice = self._judge(request, taker, need, right) if right is not None else NONE
         if isinstance(by_slice, Denial):
             return by_slice
@@ -137,6 +139,12 @@ class Confirmation:
         self._orders += 1
         flags = right.flags if right is not None else 0
         return self._ordered(request, taker, flags, by_slice, under_limits)
+
+    def _is_beyond_bound(self, request: RequestRow) -> bool:
+        """Whether more would be moved for a job than whoever asked for room allows, or the cell in an hour."""
+        per_hour = self._state.cell.settings.rebalance_moves_per_hour
+        bound = self._state.rebalances.bound(request.job_id, per_hour, self._now)
+        return bound is not None and int((ints(request.way) == Way.MOVE).sum()) > bound
 
     # Victims on hosts.
 
@@ -314,9 +322,18 @@ class Confirmation:
             for_run=request.run,
             host_ids=request.host_ids,
             spared=request.spared,
-            code=str(Code.FOR_DAEMON if taker.daemon else order_code(ways, flags) if ways else Code.LIMIT_REACHED),
+            code=str(self._order_code(request.job_id, taker, ways, flags)),
             cause=request.cause.record,
         )
+
+    def _order_code(self, job_id: str, taker: JobRow, ways: set[int], flags: int) -> str:
+        if taker.daemon:
+            return Code.FOR_DAEMON
+        if not ways:
+            return Code.LIMIT_REACHED
+        if ways == {Way.MOVE} and self._state.rebalances.is_on(job_id, self._now):
+            return Code.REBALANCED
+        return order_code(ways, flags)
 
     def _columns(self, request: RequestRow, by_slice: I64, under_limits: list[Victims]) -> dict[str, Any]:
         """The runs that leave: those that were requested, then those that free what limits leave."""

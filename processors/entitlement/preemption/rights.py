@@ -252,6 +252,7 @@ class Claims:
         move, clear = self._move_and_clear()
         for right in rights:  # of a gang whose turn it is hosts are cleared as early as runs are moved for others
             times += [move.over_ms(right.due_s), clear.over_ms(right.due_s)]
+        times += self._state.rebalances.ends(pool)
         for job_id, _ in self._claims_before(pool):
             times += map(self._settled_ms, self._displacements.last(job_id).values())
         return min((at for at in times if at > after), default=None)
@@ -315,7 +316,9 @@ class Claims:
     def _has_due(self, pool: str, now: int) -> bool:
         """Whether any claim of a pool has waited long enough."""
         since, delay = self._usage[pool].claims_since, Wait(self.delay_ms(pool))
-        return delay.ms >= 0 and bool(since) and since.peekitem(0)[0] <= delay.since_s(now)
+        if delay.ms < 0 or not since:
+            return False
+        return since.peekitem(0)[0] <= delay.since_s(now) or max(self._state.rebalances.ends(pool), default=0) > now
 
     def _claims_before(self, pool: str) -> dict[PartKey, Vector]:
         """The parts of a pool with claims, in the order of its queue, and what claims before each need."""
@@ -359,7 +362,9 @@ class Claims:
                     others = _of_needed_kinds(subtract(room, add(ahead, need, start)), need)
                     flag = int(flags[at])
                     if not start and below:  # its reservation is due to it: hosts are cleared as soon as runs are moved
-                        flag |= Flag.BELOW_RESERVATION | (Flag.CLEAR if flag & Flag.MOVE else 0)
+                        flag |= Flag.BELOW_RESERVATION | (
+                            Flag.CLEAR if flag & (Flag.MOVE | Flag.MOVES_ALONE) == Flag.MOVE else 0
+                        )
                     mine = slots[at + start : at + start + units]
                     task, size = (job_id, int(mine[0]) - row.base), row.gang_min if gang else units
                     due_s = self.due_s(task, size)
@@ -373,11 +378,17 @@ class Claims:
         if turn is not None and turn.job_id == job_id:
             clear |= move & (slots == row.base + turn.first)
         ready = since <= Wait(self.delay_ms(row.pool)).since_s(now)
+        at_once = self._state.rebalances.is_on(job_id, now)
+        early = ~ready & at_once
+        ready, move = ready | at_once, move | at_once
         # A unit that was preempted itself a short while ago waits: else two units could take turns at each other.
         for instance, at in self._displacements.last(job_id).items():
             if self._settled_ms(at) > now:
                 ready &= slots != row.base + (0 if instance < row.gang_min else instance)
-        return ready, move * np.int64(Flag.MOVE) + clear * np.int64(Flag.CLEAR)
+        flags = (
+            move * np.int64(Flag.MOVE) + (clear & ~early) * np.int64(Flag.CLEAR) + early * np.int64(Flag.MOVES_ALONE)
+        )
+        return ready, flags
 
 
 class Change(NamedTuple):

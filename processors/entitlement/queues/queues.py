@@ -5,19 +5,21 @@ it changes to the counts of parts, to the usage of pools and to the order of the
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from events.codes import Code
 from events.columns import FEW, I32, I64, counted, distinct
+from events.host_pools import kind_number
 from events.instance_changes import instance_change
 from events.ranks import are_entitled
 from events.records.lifecycle import InstancesChanged, JobAccepted
-from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale, subtract
-from events.work_classes import REVOCABLES, class_of
+from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale
+from events.work_classes import REVOCABLES, class_of, pooled
 from processors.entitlement.queues.comeback import Comeback
+from processors.entitlement.queues.demands import LastingBounds, shapes_asked
 from processors.entitlement.queues.order import (
     IN_BORROWED,
     IN_CLAIMS,
@@ -44,19 +46,14 @@ from processors.entitlement.rows import JobRow, PartRow, RefusalRow
 from processors.state.arena import REMOVED, Arena, Slots
 from processors.state.marks import Marks
 from processors.state.sequence import SequenceNumbers
-from processors.state.shapes import Shape, Shapes, shapes_of
+from processors.state.shapes import Shape, Shapes
 from processors.state.table import Table, struct_table
 
 OF_ADMISSION = ("held", "leaving", "rank", "placed", "due_s", "placed_s", "number")
 """The columns that are 0 where a task isn't admitted."""
 NO_SLOTS = np.zeros(0, dtype=np.int64)
-Refused = Callable[[str, int, Vector, Sequence[Vector]], bool]
-"""Whether units of a pool and class that need so much, each task of them one of these, can't be admitted before hosts
-or pools change.
-"""
-Alike = tuple[str, int, bool, bool, int, int, int]
-"""Tasks whose changes are summed as one: pool, priority, preemptible, daemon, key of the part, state before and after.
-"""
+Alike = tuple[str, int, bool, bool, bool, int, int, int]
+"""Tasks whose changes are one sum: pool, priority, preemptible, daemon, service, key of the part, states."""
 
 
 class Queues:
@@ -69,7 +66,7 @@ class Queues:
     without a place, `placed_s` that since when it has a place, `number` that of the admission; 0 where there is none.
     """
 
-    def __init__(self, usage: Usages, order: QueueOrder, marks: Marks[Consumer, str], refused: Refused) -> None:
+    def __init__(self, usage: Usages, order: QueueOrder, marks: Marks[Consumer, str], bounds: LastingBounds) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.shapes = Shapes()
         self.arena = Arena("tasks", COLUMNS)
@@ -80,7 +77,7 @@ class Queues:
         self._usage = usage
         self._order = order
         self._marks = marks
-        self._refused = refused
+        self.bounds = bounds
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
@@ -91,9 +88,9 @@ class Queues:
         """Jobs with tasks whose hosts, the only ones that they may run on, don't take them."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
 
-    def restored(self, kinds: Kinds) -> None:
-        """Finds again what is derived; `kinds`: those that the cell knows."""
-        self.kinds, self.nothing = kinds, (0,) * len(kinds)
+    def restored(self, kinds: Kinds, are_pooled: bool) -> None:
+        """Finds again what is derived; `kinds`: those that the cell knows, `are_pooled`: whether it has host pools."""
+        self.kinds, self.nothing, self._usage.are_pooled = kinds, (0,) * len(kinds), are_pooled
         self.arena.restored()
         self.shapes.restored()
         self.at.clear()
@@ -121,18 +118,18 @@ class Queues:
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
         self.shapes.widen(kinds)
-        self.restored(kinds)
+        self.restored(kinds, self._usage.are_pooled)
 
     # Jobs.
 
     def add(self, event: JobAccepted) -> None:
         """A job was accepted."""
-        shapes = shapes_of(event, self.kinds.vector)
+        gang = event.gang_min if event.gang_min > 1 else 0
+        shapes = shapes_asked(event, gang, self.kinds.vector, self.bounds)
         if not shapes:
             return
         base = self.arena.take(event.instances, ended=event.first_run - 1) if event.instances else self.arena.take(1)
         self.shapes.take_job(self.arena, base, event, shapes)
-        gang = event.gang_min if event.gang_min > 1 else 0
         row = JobRow(
             self._numbers.take(),
             base,
@@ -156,8 +153,9 @@ class Queues:
 
     def change_instances(self, event: InstancesChanged) -> None:
         """Instances of a job were added or removed; those that are removed neither wait nor hold any more."""
-        shapes = shapes_of(event, self.kinds.vector)
-        if event.job_id not in self.jobs or len(shapes) < len(event.shapes):
+        job = self.jobs.get(event.job_id)
+        shapes = shapes_asked(event, job.gang_min, self.kinds.vector, self.bounds) if job is not None else []
+        if job is None or len(shapes) < len(event.shapes):
             return
         row, arena = self.jobs.change(event.job_id), self.arena
         change = instance_change(event)
@@ -193,16 +191,15 @@ class Queues:
             return
         row = self.jobs.change(job_id)
         parts = [PartKey(job_id, key) for key in row.parts]
-        for part in parts:
-            if part in self._order.standing:
-                self._leave(row, self._order.standing[part])
+        for part in filter(self._order.standing.__contains__, parts):
+            self._leave(row, self._order.standing[part])
         if row.preemptible and row.parts:
             revocable = self.is_revocable(next(iter(row.parts)))
             entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
             amount = self.total_need(row, np.flatnonzero(entitled) + row.base)
-            usage = self._usage.change(row.pool)
-            usage.add_entitled(row.priority, scale(amount, -1), revocable)
-            usage.add_entitled(priority, amount, revocable)
+            for usage in self._usage.to_change(row.pool, row.kind):
+                usage.add_entitled(row.priority, scale(amount, -1), revocable)
+                usage.add_entitled(priority, amount, revocable)
         row.priority = priority
         for part in parts:
             self._review(part, row)
@@ -288,7 +285,7 @@ class Queues:
                 if not rows_as_they_are and is_ & WAITS:
                     row.parts[key].refusal = None
                 self._pass(PartKey(job_id, key), row, len(part), (was, is_))
-                kind = (row.pool, row.priority, row.preemptible, row.daemon, key, was, is_)
+                kind = (row.pool, row.priority, row.preemptible, row.daemon, row.service, key, was, is_)
                 if key % ROLES == GANG:
                     self._add(kind, self.total_need(row, np.asarray(part)), sums)
                 else:
@@ -302,7 +299,7 @@ class Queues:
             if CLAIMS[is_]:
                 count_seconds(claimed.setdefault((row.pool, 1), {}), due_s)
         for kind, count in alike.items():
-            self._add(kind, scale(self.shapes[kind[4] // ROLES].need, count), sums)
+            self._add(kind, scale(self.shapes[kind[5] // ROLES].need, count), sums)
         for (pool, sign), claiming in claimed.items():
             usage = self._usage.change(pool)
             for since_s, tasks in claiming.items():
@@ -337,13 +334,17 @@ class Queues:
 
     def _add(self, kind: Alike, amount: Vector, sums: dict[str, dict[str, Vector]]) -> None:
         """Tasks that hold, or wait for, so much together went from one state to another."""
-        pool, priority, preemptible, daemon, key, was, is_ = kind
+        pool, priority, preemptible, daemon, service, key, was, is_ = kind
         mine, revocable = sums.setdefault(pool, {}), self.is_revocable(key)
         delta = delta_of(was, is_, preemptible, key % ROLES == CONTROLLER, daemon, revocable)
         for name, sign in delta.sums:
             mine[name] = add(mine.get(name, self.nothing), amount, sign)
+        if self._usage.are_pooled and not daemon:
+            self._usage.add_of_kind(pool, kind_number(service, preemptible), amount, delta.sums)
         if delta.entitled and preemptible:
-            self._usage.change(pool).add_entitled(priority, scale(amount, delta.entitled), revocable)
+            kind_ = kind_number(service, preemptible) if self._usage.are_pooled else 0
+            for usage in self._usage.to_change(pool, kind_):
+                usage.add_entitled(priority, scale(amount, delta.entitled), revocable)
 
     # Places in the queues.
 
@@ -448,7 +449,7 @@ class Queues:
         verdict = verdicts.get(group)
         if verdict is None:
             need, tasks = self.unit_need(row, part.key), self.task_needs(row, part.key)
-            verdict = verdicts[group] = self._refused(row.pool, standing.kind, need, tasks)
+            verdict = verdicts[group] = self.bounds.is_refused(row.pool, standing.kind, need, tasks)
         return verdict
 
     def _note_told(self, part: PartKey, row: JobRow, standing: Standing) -> None:
@@ -464,14 +465,12 @@ class Queues:
         """A part demands so much for its units that wait."""
         if row.daemon:
             return
-        usage, had = self._usage.change(row.pool), standing.demand
         self._usage.numbers += 1
-        own = "waiting" if row.preemptible else "firm_waiting"
-        name = "revocable_waiting" if standing.kind == REVOCABLES else own
-        waiting = getattr(usage, name)
-        waiting = subtract(waiting, had) if any(had) else waiting
+        regular = "waiting" if row.preemptible else "firm_waiting"
+        name = "revocable_waiting" if standing.kind & REVOCABLES else regular
+        for usage in self._usage.to_change(row.pool, row.kind if self._usage.are_pooled else 0):
+            usage.change_waiting(name, standing.demand, demand)
         standing.demand = demand
-        setattr(usage, name, add(waiting, demand) if any(demand) else waiting)
 
     # Parts and their needs.
 
@@ -567,7 +566,8 @@ class Queues:
 
     def kind(self, row: JobRow, key: int) -> int:
         """The class of a part."""
-        return class_of(not row.preemptible, key % ROLES == CONTROLLER, row.daemon, self.is_revocable(key))
+        kind = class_of(not row.preemptible, key % ROLES == CONTROLLER, row.daemon, self.is_revocable(key))
+        return pooled(kind, row.service) if self._usage.are_pooled else kind
 
     def is_revocable(self, key: int) -> bool:
         """Whether tasks of a part run on slack; then all of their job do."""

@@ -4,7 +4,7 @@ The sums of a pool include all pools below it. Where jobs are, amounts that are 
 `Delta` is what a task adds to them, and to the counts of its part, when its state changes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import ge
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from sortedcontainers import SortedDict
 from events.columns import I32, I64, counted, distinct
 from events.pool_paths import levels_of
 from events.ranks import RANKS, Rank
-from events.resources import Vector, add
+from events.resources import Vector, add, subtract
 from processors.entitlement.queues.parts import by
 from processors.state.arena import Arena, Slots
 
@@ -169,6 +169,8 @@ def count_seconds(counts: dict[int, int], since: Numbers) -> None:
 
 SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers", "parked", "revocable")
 OF_DAEMONS = ("daemons", "daemons_placed")
+OF_KINDS = ("allocation", "parked", "revocable", "firm")
+"""The sums that kinds of jobs have too, beside what waits."""
 
 
 class PoolUsage:
@@ -222,6 +224,12 @@ class PoolUsage:
             level = add(level, self.on_slack[each])
         return level
 
+    def change_waiting(self, name: str, had: Vector, has: Vector) -> None:
+        """Another amount of a part waits; `name`: in which sum."""
+        waiting = getattr(self, name)
+        waiting = subtract(waiting, had) if any(had) else waiting
+        setattr(self, name, add(waiting, has) if any(has) else waiting)
+
     def add_claims(self, since_s: int, tasks: int) -> None:
         """So many more tasks, or fewer, are entitled without a place since a second."""
         count = self.claims_since.get(since_s, 0) + tasks
@@ -247,6 +255,9 @@ class Usages:
     def __init__(self, nothing: Vector) -> None:
         self._pools: dict[str, PoolUsage] = {}
         self._levels: dict[str, tuple[str, ...]] = {}
+        self._of_kinds: dict[tuple[str, int], PoolUsage] = {}
+        self.are_pooled = False
+        """Whether the cell has host pools: kinds of jobs have sums then."""
         self.numbers = 0
         """Grows with each change of what a pool may hold, holds or wants."""
         self.clear(nothing)
@@ -259,7 +270,30 @@ class Usages:
         """Forgets all sums; `nothing`: a vector over the kinds that the cell knows."""
         self.nothing, self._empty = nothing, PoolUsage(nothing)
         self._pools.clear()
+        self._of_kinds.clear()
         self._levels.clear()
+
+    def of_kind(self, pool: str, kind: int) -> PoolUsage:
+        """The sums `OF_KINDS` of a kind of jobs in a pool, and its amounts by priority, to look at; empty in a cell
+        without host pools. Daemons are of no kind.
+        """
+        return self._of_kinds.get((pool, kind), self._empty)
+
+    def to_change(self, pool: str, kind: int) -> Sequence[PoolUsage]:
+        """The sums of a pool, and in a cell with host pools those of a kind of jobs in it, to change."""
+        usage = self.change(pool)
+        return (usage, self.change_of_kind(pool, kind)) if self.are_pooled else (usage,)
+
+    def change_of_kind(self, pool: str, kind: int) -> PoolUsage:
+        """The sums of a kind of jobs in a pool, to change, in a cell with host pools."""
+        return self._of_kinds.setdefault((pool, kind), PoolUsage(self.nothing))
+
+    def add_of_kind(self, pool: str, kind: int, amount: Vector, sums: Iterable[tuple[str, int]]) -> None:
+        """Adds an amount to sums of a kind of jobs, each with its sign."""
+        usage = self.change_of_kind(pool, kind)
+        for name, sign in sums:
+            if name in OF_KINDS:
+                setattr(usage, name, add(getattr(usage, name), amount, sign))
 
     def items(self) -> Iterable[tuple[str, PoolUsage]]:
         """The pools that held or wanted anything, and their sums."""

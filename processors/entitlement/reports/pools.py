@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from events.records.base import Event
-from events.records.entitlement import EntitlementsSet
-from events.resources import Vector, add
+from events.records.entitlement import EntitlementsSet, HostPoolsWanted
+from events.records.parts import HostPoolWaits
+from events.resources import Vector, add, in_order
 from processors.entitlement.rows import MEANINGS, ReportedRow
 from processors.entitlement.state import State
+from processors.state.causes import recorded
 
 
 class Reports:
@@ -34,6 +36,21 @@ class Reports:
         rows = {path: self._row(path, amount) for path, amount in self._shares.all().items()}
         paths = sorted(path for path, row in rows.items() if self._state.reported.get(path) != row)
         return self._record({path: rows[path] for path in paths[:most]}, len(paths) > most)
+
+    def wanted(self) -> list[Event]:
+        """Return what waits for host pools, if that was said otherwise."""
+        cell, kinds = self._state.cell, self._queues.kinds
+        if not cell.host_pools and not cell.waits:
+            return []
+        waits = {name: kinds.amounts(amount) for name, amount in self._shares.waiting_for_host_pools().items()}
+        if waits == cell.waits:
+            return []
+        host_pools = tuple(HostPoolWaits(name=name, waiting=amounts) for name, amounts in waits.items())
+        return [HostPoolsWanted(host_pools=host_pools, cause=recorded(cell.last_by))]
+
+    def set_wanted(self, event: HostPoolsWanted, now: int) -> None:
+        """Applies the same."""
+        self._state.change_cell().waits = {each.name: in_order(each.waiting) for each in event.host_pools}
 
     def of_pools(self, paths: Iterable[str]) -> list[Event]:
         """Return a report of those of some pools that may use something else; others follow when they are due."""

@@ -21,9 +21,9 @@ from processors.entitlement.bounds import (
     Refusal,
     bound_of,
     check,
-    refused_for_good,
     with_numbers,
 )
+from processors.entitlement.lasting_refusals import refused_for_good
 from processors.entitlement.queues.parts import GANG, ROLES, Consumer, Form, PartKey, range_columns
 from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
@@ -108,7 +108,8 @@ class Explanations:
         job_id, key = parts[0]
         row = self._queues.jobs[job_id]
         usage, at = PassUsage(self._state), group.why.at
-        refusal = with_numbers(usage, group.why, Ask(pool, group.kind, row.priority, self._queues.unit_need(row, key)))
+        ask = Ask(pool, group.kind, row.priority, self._queues.unit_need(row, key))
+        refusal = with_numbers(usage, group.why, ask)
         is_new = row.parts[key].refusal is None
         return GangsHeld.pack(
             pool=pool,
@@ -120,7 +121,7 @@ class Explanations:
             asked=self._amounts(refusal.need),
             allocated=self._amounts(refusal.usage),
             entitlement=self._amounts(usage.entitlement(at)) if at in self._pools else {},
-            limit=bound_of(refusal.code).told_limit(usage, at, self._queues.kinds) if at in self._pools else {},
+            limit=bound_of(refusal.code).told_limit(usage, at, ask, self._queues.kinds) if at in self._pools else {},
             largest=self._largest(self._queues.task_needs(row, key)),
             cause=None if is_new else recorded(self._state.cell.last_by),
         )

@@ -48,7 +48,7 @@ class RoomElsewhere:
         return lacking
 
     def _place(self, view: ClusterView, number: int, row: JobRow, count: int) -> int:
-        shape = view.shape(number, row.strategy)
+        shape = view.shape(number, row)
         level = np.zeros(len(view.hosts.ids), dtype=np.int64) if shape.spread else None
         return len(view.each(shape, count, level))
 

@@ -4,8 +4,8 @@
 only where there is one, and fills it beside (`processors/runtime/kernel_cache.py`).
 """
 
-from collections.abc import Callable, Mapping
-from types import FunctionType
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -27,23 +27,49 @@ class Kernels(NamedTuple):
     note: Callable[[Columns, int], None]
 
 
-def _functions() -> dict[str, FunctionType]:
-    """The functions of the kernels by name."""
-    functions = {name: one for module in MODULES for name, one in vars(module).items()}
-    return {
-        name: one
-        for name, one in functions.items()
-        if isinstance(one, FunctionType) and one.__module__ in [module.__name__ for module in MODULES]
-    }
+def functions(modules: Sequence[ModuleType]) -> dict[str, FunctionType]:
+    """The functions that some modules define, by name."""
+    all_names = {name: one for module in modules for name, one in vars(module).items()}
+    names = [module.__name__ for module in modules]
+    return {name: one for name, one in all_names.items() if isinstance(one, FunctionType) and one.__module__ in names}
 
 
-def _bound(change: Callable[[FunctionType], Any], others: Mapping[str, Any]) -> Kernels:
-    """The kernels, each changed, calling one another so changed; `others` stand in place of some."""
-    scope: dict[str, Any] = {name: one for module in MODULES for name, one in vars(module).items()}
-    for name, one in _functions().items():
+def bound(
+    modules: Sequence[ModuleType], change: Callable[[FunctionType], Any], others: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The names of some modules, each function changed, calling one another so changed; `others` stand in place of
+    some.
+    """
+    scope: dict[str, Any] = {name: one for module in modules for name, one in vars(module).items()}
+    for name, one in functions(modules).items():
         fresh = FunctionType(one.__code__, scope, name, one.__defaults__)
         fresh.__module__, fresh.__qualname__, fresh.__doc__ = one.__module__, one.__qualname__, one.__doc__
         scope[name] = others[name] if name in others else change(fresh)
+    return scope
+
+
+def compile_all(
+    modules: Sequence[ModuleType], inline: Collection[str], arguments: Mapping[str, tuple[Any, ...]]
+) -> dict[str, Any]:
+    """The names of some modules with their functions compiled, those of `arguments` for their types and for no others.
+
+    Raises ImportError where numba is missing.
+    """
+    import numba  # here: half a second, and not everybody needs it
+
+    types = cast(Callable[[Any], Any], numba.typeof)
+    # Nothing is allocated: without counting references to columns at each call it is 20 times as fast.
+    njit = cast(Any, numba.njit)
+    jit, small = njit(cache=True, _nrt=False), njit(cache=True, _nrt=False, forceinline=True)
+    scope = bound(modules, lambda one: small(one) if one.__name__ in inline else jit(one), {})
+    for name, each in arguments.items():
+        entry = cast(Any, scope[name])
+        entry.compile(tuple(types(one) for one in each))
+        entry.disable_compile()
+    return scope
+
+
+def _kernels(scope: Mapping[str, Any]) -> Kernels:
     return Kernels(*(scope[name] for name in Kernels._fields))
 
 
@@ -59,24 +85,11 @@ INLINE = {
     "share",
 }
 
-LOOPS = _bound(lambda one: one, {})
+LOOPS = _kernels(bound(MODULES, lambda one: one, {}))
 """The loops as they stand, in plain Python: slow, for tests."""
 
-VECTORS = _bound(
-    lambda one: one,
-    {
-        name: vars(vectors)[name]
-        for name in (
-            "block_min_at",
-            "block_top",
-            "copy",
-            "least_above",
-            "least_bound",
-            "catch_up",
-            "rebuild",
-        )
-    },
-)
+_OTHERS = "block_min_at", "block_top", "copy", "least_above", "least_bound", "catch_up", "rebuild"
+VECTORS = _kernels(bound(MODULES, lambda one: one, {name: vars(vectors)[name] for name in _OTHERS}))
 
 
 _now = [VECTORS]
@@ -97,18 +110,7 @@ def compiled() -> Kernels:
 
     Raises ImportError where numba is missing.
     """
-    import numba  # here: half a second, and not everybody needs it
-
-    types = cast(Callable[[Any], Any], numba.typeof)
-    # Nothing is allocated: without counting references to columns at each call it is 20 times as fast.
-    njit = cast(Any, numba.njit)
-    jit, small = njit(cache=True, _nrt=False), njit(cache=True, _nrt=False, forceinline=True)
-    kernels_ = _bound(lambda one: small(one) if one.__name__ in INLINE else jit(one), {})
-    for name, arguments in _arguments().items():
-        entry = cast(Any, getattr(kernels_, name))
-        entry.compile(tuple(types(one) for one in arguments))
-        entry.disable_compile()
-    return kernels_
+    return _kernels(compile_all(MODULES, INLINE, _arguments()))
 
 
 def _arguments() -> dict[str, tuple[Any, ...]]:

@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 
 from events.codes import Code
 from events.columns import I64, Names, distinct, spread
+from events.topology import LINK_GROUP
+from processors.placement.devices.board import OfDevices
+from processors.placement.devices.needs import DeviceNeed
 from processors.placement.hosts import Hosts
 from processors.placement.packing import turns
 from processors.placement.room.table import REASONS, RoomRow, RoomTable, Task
 from processors.placement.runs import Runs
+from processors.state.alternatives import NONE, as_alternative
+from processors.state.shapes import Shape
 
 
 class OwnRoom(NamedTuple):
@@ -32,6 +37,10 @@ class OwnRoom(NamedTuple):
     """[kinds + 1, hosts]: what it needs there."""
     code: Code
     """The reason of its wait while it finds no place: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
+    slot: int
+    """The first task of the unit."""
+    alternative: int = NONE
+    """The alternative that it is for; NONE: the unit has only one request."""
 
 
 class OwnRooms:
@@ -48,6 +57,7 @@ class OwnRooms:
         complete: NDArray[np.bool_],
         needs: I64,
         codes: Sequence[Code],
+        alternatives: Mapping[int, int],
     ) -> None:
         """`hosts`, `amounts` and `needs` ([kinds + 1, those hosts]) have one room after another; `starts` says where
         each begins, and where the last one ends.
@@ -59,6 +69,7 @@ class OwnRooms:
         self._complete = complete
         self._needs = needs
         self._codes = codes
+        self._alternatives = alternatives
         self._order = np.argsort(slots, kind="stable")
         self._sorted = slots[self._order]
 
@@ -83,7 +94,8 @@ class OwnRooms:
             return None
         which = slice(int(self.starts[at]), int(self.starts[at + 1]))
         amounts, needs = self._amounts[:, which], self._needs[:, which]
-        return OwnRoom(self.hosts[which], amounts, bool(self._complete[at]), needs, self._codes[at])
+        alternative = self._alternatives.get(slot, NONE)
+        return OwnRoom(self.hosts[which], amounts, bool(self._complete[at]), needs, self._codes[at], slot, alternative)
 
     def among(self, slots: I64) -> tuple[I64, NDArray[np.bool_]]:
         """Those of some ascending slots that have room, and whether that of each is complete."""
@@ -108,6 +120,7 @@ def rooms_of(rooms: Mapping[int, OwnRoom], kinds: int) -> OwnRooms:
         np.array([room.complete for room in rooms.values()], dtype=np.bool_),
         np.concatenate([nothing, *(room.needs for room in rooms.values())], axis=1),
         [room.code for room in rooms.values()],
+        {slot: room.alternative for slot, room in rooms.items() if room.alternative != NONE},
     )
 
 
@@ -119,6 +132,8 @@ class KeptRoom(NamedTuple):
     own: OwnRooms
     ports: Mapping[int, list[int]]
     """The hosts on which a port number is kept for a unit."""
+    devices: Mapping[int, OfDevices] = {}
+    """By the first slot of a unit, or that of a task with a home, the devices that are kept for it."""
 
 
 class Hold(NamedTuple):
@@ -130,6 +145,7 @@ class Hold(NamedTuple):
     """[kinds + 1, hosts]: what its tasks need there."""
     ports: tuple[tuple[int, int], ...] = ()
     """Ports that its tasks must have, each with the host."""
+    devices: OfDevices = ()
 
 
 class Holding(NamedTuple):
@@ -147,6 +163,12 @@ class Holding(NamedTuple):
     """Where each hold begins among them, and where the last one ends."""
     ports: dict[int, list[int]]
     """The hosts on which tasks of units must have a port, by its number."""
+    devices: dict[int, OfDevices]
+    """The devices that tasks of units need, by the first slot of the unit."""
+    devices_at: dict[int, OfDevices]
+    """The same by host."""
+    alternatives: dict[int, int]
+    """The alternatives that holds are for, of units that have some, in the same way."""
 
 
 class Holds:
@@ -166,6 +188,8 @@ class Holds:
         self._new: dict[Task, None] = dict.fromkeys(self._table)
         """Units whose rows have come, gone or changed since."""
         self._ports: dict[Task, tuple[tuple[int, int], ...]] = {}
+        self._devices: dict[Task, OfDevices] = {}
+        self._alternatives: dict[Task, int] = {}
         self._jobs = Names()
         self._units = np.zeros((4, 0), dtype=np.int64)
         """A column a hold: the number of the job, the first instance, the index of its reason in `REASONS` or -1 where
@@ -194,6 +218,10 @@ class Holds:
         for pairs in self._ports.values():
             for port, host in pairs:
                 ports.setdefault(port, []).append(host)
+        devices = self._devices_of(slots[order].tolist()) if self._devices else {}
+        devices_at: dict[int, OfDevices] = {}
+        for each in (each for of_unit in devices.values() for each in of_unit):
+            devices_at[each[0]] = (*devices_at.get(each[0], ()), each)
         return Holding(
             slots[order],
             [REASONS[code] for code in codes[which].tolist()],
@@ -201,7 +229,16 @@ class Holds:
             room[1:],
             np.append(0, np.cumsum(counts[which])),
             ports,
+            devices,
+            devices_at,
+            {runs.jobs[task[0]].base + task[1]: at for task, at in self._alternatives.items() if task[0] in runs.jobs},
         )
+
+    def _devices_of(self, slots: list[int]) -> dict[int, OfDevices]:
+        """The devices that units need, those admitted first before the others."""
+        bases = self._runs.jobs
+        by_slot = {bases[task[0]].base + task[1]: each for task, each in self._devices.items() if task[0] in bases}
+        return {slot: by_slot[slot] for slot in slots if slot in by_slot}
 
     def _bring_up(self) -> None:
         """Looks at the rows that are new."""
@@ -212,6 +249,8 @@ class Holds:
         units, hosts, needs = list[tuple[int, ...]](), [self._room[0]], [self._room[1:]]
         for task in self._new:
             self._ports.pop(task, None)
+            self._devices.pop(task, None)
+            self._alternatives.pop(task, None)
             row = self._table.get(task)
             if row is None:
                 continue
@@ -222,6 +261,10 @@ class Holds:
             needs.append(hold.needs)
             if hold.ports:
                 self._ports[task] = hold.ports
+            if hold.devices:
+                self._devices[task] = hold.devices
+            if row.alternative != NONE:
+                self._alternatives[task] = row.alternative
         self._new = {}
         if units:
             self._units = np.concatenate([self._units, np.array(units, dtype=np.int64).T], axis=1)
@@ -241,13 +284,24 @@ class Holds:
     def _hold(self, task: Task, row: RoomRow) -> Hold:
         """The need of the tasks of a unit where they are to be."""
         slot = self._runs.jobs[task[0]].base + task[1]
-        shapes = shapes_of_unit(self._runs, slot, row.count)
-        needs = [self._need(number) for number in shapes]
-        fixed = [self._runs.shapes[number].fixed_ports for number in shapes]
+        vector = self._hosts.kinds.asked_of_host
+        shapes = [
+            as_alternative(self._runs.shapes[number], row.alternative, vector)
+            for number in shapes_of_unit(self._runs, slot, row.count)
+        ]
+        needs = [np.array((*shape.need, shape.ports), dtype=np.int64) for shape in shapes]
+        fixed = [shape.fixed_ports for shape in shapes]
         numbers = np.array([self._hosts.table[host_id].number for host_id in row.hosts], dtype=np.int64)
         hosts = distinct(numbers)
+        device_needs = [self._hosts.device_need(shape) for shape in shapes]
+        devices = tuple(
+            (host, each, tasks)
+            for host, tasks, shape in zip(numbers.tolist(), row.tasks, row.shapes, strict=True)
+            if (need := device_needs[shape]) is not None and tasks
+            for each in self._by_link_group(host, need, shapes[shape])
+        )
         if len(numbers) == 1 and not fixed[row.shapes[0]]:
-            return Hold(hosts, (needs[row.shapes[0]] * row.tasks[0])[:, None])
+            return Hold(hosts, (needs[row.shapes[0]] * row.tasks[0])[:, None], devices=devices)
         amounts = np.zeros((len(self._hosts.kinds) + 1, len(hosts)), dtype=np.int64)
         for at, tasks, shape in zip(np.searchsorted(hosts, numbers).tolist(), row.tasks, row.shapes, strict=True):
             amounts[:, at] += needs[shape] * tasks
@@ -256,11 +310,15 @@ class Holds:
             for host, tasks, shape in zip(numbers.tolist(), row.tasks, row.shapes, strict=True)
             for port in (fixed[shape] if tasks else ())
         )
-        return Hold(hosts, amounts, ports)
+        return Hold(hosts, amounts, ports, devices)
 
-    def _need(self, number: int) -> I64:
-        shape = self._runs.shapes[number]
-        return np.array((*shape.need, shape.ports), dtype=np.int64)
+    def _by_link_group(self, host: int, need: DeviceNeed, shape: Shape) -> list[DeviceNeed]:
+        """The devices that are kept for each task of a unit: where all of it must be in one link group, in each of the
+        host, since which one others leave no record says.
+        """
+        if shape.rules is None or shape.rules.whole_within != LINK_GROUP:
+            return [need]
+        return [need._replace(group=name) for name in self._hosts.devices.link_groups_of(host)]
 
 
 def shapes_of_unit(runs: Runs, slot: int, count: int) -> list[int]:
@@ -283,9 +341,16 @@ def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
     short = np.append(0, np.cumsum((parts < holding.needs).any(axis=0)))[holding.starts]
     complete = np.diff(short) == 0
     own = OwnRooms(
-        holding.slots, holding.hosts, parts, holding.starts, complete, needs=holding.needs, codes=holding.codes
+        holding.slots,
+        holding.hosts,
+        parts,
+        holding.starts,
+        complete,
+        needs=holding.needs,
+        codes=holding.codes,
+        alternatives=holding.alternatives,
     )
-    return KeptRoom(amounts, own, holding.ports)
+    return KeptRoom(amounts, own, holding.ports, holding.devices)
 
 
 def needed(hosts: Hosts, holding: Holding) -> I64:

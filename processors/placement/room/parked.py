@@ -25,6 +25,10 @@ class Found(NamedTuple):
     job_id: str
     slots: I64
     hosts: list[I64]
+    alternative: int
+    """The alternative by which they fit there; -1: they have only one request."""
+    passed: tuple[str, ...]
+    """Why they find no place by those before it."""
 
 
 def parked(runs: Runs) -> GangsParked | None:
@@ -69,5 +73,7 @@ def asked(runs: Runs, host_ids: list[str], request: Found, last_by: CauseRow | N
         instance=(),
         victim_run=(),
         way=(),
+        alternative=request.alternative,
+        passed_codes=request.passed,
         cause=recorded(last_by),
     )

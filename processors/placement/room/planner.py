@@ -6,7 +6,8 @@ away (`WAYS`). A unit like one for which there is no plan isn't tried again.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from functools import cache
+from itertools import groupby, product
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -17,21 +18,25 @@ from events.columns import I64, Names, distinct
 from events.ranks import are_entitled
 from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
-from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.cluster_view import ClusterView
+from processors.placement.devices.needs import DeviceNeed
+from processors.placement.explain import reason
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import FREE
 from processors.placement.packing import Mask, have_room
 from processors.placement.rights import RightRow, Rights
-from processors.placement.room.board import Board, Draft, Taker, Unit
+from processors.placement.room.board import Board, BoardDevices, Draft, Taker, Unit
 from processors.placement.room.kept import Holding, KeptRoom, OwnRoom, needed, shapes_of_unit
 from processors.placement.room.plans import Plans
 from processors.placement.room.search import WAYS, Judged, Plan, Search, Ways, find_plan
 from processors.placement.room.table import Task
-from processors.placement.room.unit_parts import by_group, planned, ruled
+from processors.placement.room.unit_parts import DeviceRooms, Rooms, planned, ruled, ways_to_be
 from processors.placement.room.victims import Victims
 from processors.placement.rows import JobRow
 from processors.placement.runs import NOWHERE, Runs
+from processors.placement.shape_view import Parts, ShapeView
+from processors.state.alternatives import NONE, most_of
 from processors.state.budget import Budget
 from processors.state.causes import recorded
 from processors.state.preemption_rules import Flag
@@ -44,8 +49,6 @@ each task is the first of one.
 """
 ASKS_MAX = 512
 """So many asks are decided at once; what others answer meanwhile is seen by the next."""
-
-Parts = list[tuple[ShapeView, int]]
 
 
 class Seen(NamedTuple):
@@ -61,6 +64,17 @@ class Seen(NamedTuple):
     now: int
 
 
+class Made(NamedTuple):
+    """A plan that was made for a unit."""
+
+    plan: Plan
+    draft: Draft
+    alternative: int
+    """The alternative by which the unit fits; NONE: it has only one request."""
+    passed: tuple[str, ...]
+    """Why it finds no place by those before it."""
+
+
 class Planner:
     """Tries rights. Changes nothing."""
 
@@ -72,6 +86,10 @@ class Planner:
         self._plans = plans
         self._budget = budget
         self._asks = 0
+        self._giving: int | None = None
+        """The first slot of the unit that has the devices which are held for it."""
+        self._planned_hosts: set[int] = set()
+        """Hosts on which plans of this decision put tasks."""
         self._board: Board | None = None
         self._failed: set[tuple[object, ...]] = set()
         self._ruled: dict[str, None] = {}
@@ -112,9 +130,9 @@ class Planner:
                 in_vain += 1
                 if not bound or in_vain >= IN_VAIN_MAX:
                     return  # the next one is like it, or has its turn when this range is tried again
-            elif plan[0].picks:
-                event = self._asked(unit, size, row, *plan)
-                units = len(plan[0].places) + len(event.instance) // 4
+            elif plan.plan.picks:
+                event = self._asked(unit, size, row, plan)
+                units = len(plan.plan.places) + len(event.instance) // 4
                 if not self._budget.holds(units):
                     return
                 self._budget.spend(units)
@@ -165,12 +183,13 @@ class Planner:
             may_fit[mine] = fit[pin[mine] - 1]
         return may_fit
 
-    def _plan(self, unit: Task, size: int, ahead: int, row: RightRow) -> tuple[Plan, Draft] | None:
-        """A plan for a unit, on the board from now on."""
+    def _plan(self, unit: Task, size: int, ahead: int, row: RightRow) -> Made | None:
+        """A plan for a unit, on the board from now on: by the first of its alternatives for which there is one."""
         runs = self._seen.runs
         job, slot = runs.jobs[unit[0]], runs.jobs[unit[0]].base + unit[1]
         parts = self._parts(slot, size)
-        ruled = parts[0][0].host is None and self._seen.view.neighbours_of(unit[0]) is not None
+        neighbours = self._seen.view.neighbours_of(unit[0]) if parts[0][0].host is None else None
+        ruled = neighbours is not None and neighbours.are_ruled
         if ruled:
             if unit[0] in self._ruled or any(self._plans.within(unit[0], 0, job.instances)):
                 return None  # where one goes decides where the next may: one after another
@@ -187,28 +206,59 @@ class Planner:
         own = self._seen.room.own.get(slot)
         if alike in self._failed and own is None:
             return None
-        needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]
+        members = sum(tasks for _, tasks in parts)
+        needs = [scale(self._need(shape, members), tasks) for shape, tasks in parts]
         need: Vector = tuple(map(sum, zip(*needs, strict=True)))
         revocable = self._seen.hosts.kinds.is_revocable(need)
         taker = Taker(row.pool, job.precedence, need, self._rights.right(row, ahead, need), revocable)
         board = self._on_board()
         if own is not None:
             board.give(own.hosts, own.needs, own.amounts)
+            self._give_devices(own.slot, own.hosts)
         clears = row.flags & (Flag.CLEAR | Flag.DAEMON)
-        of_unit = self._planned(unit[0], parts, own)
-        of_groups = [*by_group(of_unit, board.free, lambda: self._seen.victims.leavable)]
-        for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
-            for at, of_group in enumerate(of_groups):
-                draft, key = Draft(board, taker), (*alike, ways, at)
-                plan = find_plan(draft, of_group, self._search(key, parts, of_group, taker, ways, job, own))
+        of_flags, alternatives = WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1], self._seen.view.ways(parts)
+        for number, parts_of in enumerate(alternatives):
+            of_unit = self._planned(unit[0], parts_of, own)
+            of_groups = [*ways_to_be(of_unit, self._rooms(board))]
+            for ways, (at, of_group) in product(of_flags, enumerate(of_groups)):
+                draft, key = Draft(board, taker), (*alike, number, ways, at)
+                plan = find_plan(draft, of_group, self._search(key, parts_of, of_group, taker, ways, job, own))
                 if plan is not None:  # the room that was held for the unit is anybody's now
-                    self._hold(unit[0], parts, plan)
-                    return plan, draft
+                    self._hold(unit[0], parts_of, plan)
+                    self._planned_hosts |= {host for host, _, _ in plan.places}
+                    self._giving = None
+                    passed = tuple(self._why(unit[0], each) for each in alternatives[:number])
+                    return Made(plan, draft, number if len(alternatives) > 1 else NONE, passed)
                 self._searches.pop(key, None)
         if own is not None:
             board.give(own.hosts, -own.needs, -own.amounts)
+            self._give_devices(None, own.hosts)
         self._failed.add(alike)
         return None
+
+    def _give_devices(self, slot: int | None, hosts: I64) -> None:
+        """The devices that are held on hosts for a unit, by its first slot, are free for its plan; None: for no unit.
+        Where another plan counts on them they stay held.
+        """
+        self._giving = slot
+        devices = self._on_board().devices
+        if devices is not None:
+            for host in {*hosts.tolist()} - self._planned_hosts:
+                devices.forget(host)
+
+    def _need(self, shape: ShapeView, members: int) -> Vector:
+        """The amounts that a waiting task of a unit with so many holds of its pool: the most that one of its
+        alternatives asks that hosts could hold.
+        """
+        if not shape.has_others:
+            return shape.need[:-1]
+        needs: list[Vector] = [each.need[:-1] for each in self._seen.view.alternatives(shape)]
+        return most_of(needs, members, self._seen.hosts.may_fit)
+
+    def _why(self, job_id: str, parts: Parts) -> str:
+        """The reason code of tasks that find no place by one of their alternatives."""
+        view = self._seen.view
+        return reason(view, parts, None, view.neighbours_of(job_id)).code
 
     def _hold(self, job_id: str, parts: Parts, plan: Plan) -> None:
         """A plan is made: rules about neighbours count its unit as there."""
@@ -224,11 +274,11 @@ class Planner:
     def _parts(self, slot: int, size: int) -> Parts:
         """So many tasks of which shape a unit has."""
         runs = self._seen.runs
-        numbers, of_pool = runs.arena["shape"][slot : slot + size], runs.jobs[runs.waits.job_of(slot)].strategy
+        numbers, job = runs.arena["shape"][slot : slot + size], runs.jobs[runs.waits.job_of(slot)]
         if size == 1 and (pin := int(runs.arena["pin"][slot])) > 0:
-            return [(self._seen.view.shape(int(numbers[0]), of_pool, pin - 1), 1)]
+            return ((self._seen.view.shape(int(numbers[0]), job, pin - 1), 1),)
         shapes = shapes_of_unit(runs, slot, size)
-        return [(self._seen.view.shape(number, of_pool), int((numbers == number).sum())) for number in shapes]
+        return tuple((self._seen.view.shape(number, job), int((numbers == number).sum())) for number in shapes)
 
     def _planned(self, job_id: str, parts: Parts, own: OwnRoom | None) -> list[Part]:
         """The parts of a unit for which others may be preempted."""
@@ -257,14 +307,16 @@ class Planner:
             return self._searches[key]
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
-        order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
+        of_shape = [0] * len(of_unit) if of_unit[0].segments is not None else range(len(parts))
+        order = sorted(range(len(of_unit)), key=lambda at: -parts[of_shape[at]][0].score)
         done = list[Search]()
         judged = self._judged.setdefault(key, {})
         memory = judged if goes_on and len(parts) == 1 else None
         for at in order:
-            part, host = of_unit[at], parts[at][0].host
+            part, shape_at = of_unit[at], of_shape[at]
+            host = parts[shape_at][0].host
             hosts = victims.ranked(board, part, taker, ways) if host is None else [host]
-            done.append(Search(board, part, at, hosts, ways, level, memory))
+            done.append(Search(board, part, shape_at, hosts, ways, level, memory))
         if goes_on:
             self._searches[key] = done
         return done
@@ -286,20 +338,58 @@ class Planner:
                 seen.victims.units_at,
                 self._task_of,
                 seen.victims.holders,
+                BoardDevices(seen.hosts.devices, self._devices_of, self._devices_now)
+                if seen.view.devices is not None
+                else None,
             )
         return self._board
 
-    def _task_of(self, number: int, slots: Sequence[int]) -> tuple[Vector, Mask]:
-        shape, job_id = self._seen.view.shape(number), self._seen.runs.waits.job_of(slots[0])
+    def _rooms(self, board: Board) -> Rooms:
+        """The tasks that hosts hold on the board, and if all left who may be asked."""
+        hosts, victims = self._seen.hosts, self._seen.victims
+        if board.devices is None:
+            return Rooms(board.free, lambda: victims.leavable)
+        may_go = cache(lambda: {*victims.may_go.tolist()})
+
+        def left(host: int) -> int:
+            return self._devices_without(host, [slot for slot in hosts.devices.of(host) if slot in may_go()])
+
+        rooms = DeviceRooms(
+            board.devices.tasks, BoardDevices(hosts.devices, left, left).tasks, hosts.devices.link_groups_of
+        )
+        return Rooms(board.free, lambda: victims.leavable, rooms)
+
+    def _devices_of(self, host: int) -> int:
+        """The state of the devices of a host when all have left who must, and those have come for whom room is held."""
+        seen = self._seen
+        return self._devices_without(host, [slot for slot in seen.hosts.devices.of(host) if seen.victims.leaves(slot)])
+
+    def _devices_now(self, host: int) -> int:
+        """The same before anybody has left."""
+        return self._devices_without(host, [])
+
+    def _devices_without(self, host: int, leave: Sequence[int]) -> int:
+        devices = self._seen.view.devices
+        assert devices is not None
+        holds = self._seen.holds.devices_at.get(host, ())
+        if self._giving is not None:
+            others = (of_unit for slot, of_unit in self._seen.holds.devices.items() if slot != self._giving)
+            holds = tuple(each for of_unit in others for each in of_unit if each[0] == host)
+        return devices.after_leaving(host, leave, holds)
+
+    def _task_of(self, number: int, slots: Sequence[int]) -> tuple[Vector, Mask, DeviceNeed | None]:
+        job_id = self._seen.runs.waits.job_of(slots[0])
+        shape = self._seen.view.shape(number, self._seen.runs.jobs[job_id])
         neighbours = self._seen.view.neighbours_of(job_id)
         if neighbours is None:
-            return shape.need, shape.open
+            return shape.need, shape.open, shape.devices
         if len(slots) > 1:  # where one goes decides where the next may
-            return shape.need, np.zeros_like(shape.open)
-        return shape.need, shape.open & (neighbours.of(shape.rules, shape.unmet, shape.column).why() == FREE)
+            return shape.need, np.zeros_like(shape.open), None
+        free = neighbours.of(shape.rules, shape.unmet, shape.column).why() == FREE
+        return shape.need, shape.open & free, shape.devices
 
-    def _asked(self, unit: Task, size: int, row: RightRow, plan: Plan, draft: Draft) -> PreemptionAsked:
-        runs, names = self._seen.runs, Names()
+    def _asked(self, unit: Task, size: int, row: RightRow, result: Made) -> PreemptionAsked:
+        runs, names, plan = self._seen.runs, Names(), result.plan
         ways = [pick.way for pick in plan.picks for _ in pick.unit.slots]
         slots = [slot for pick in plan.picks for slot in pick.unit.slots]
         jobs = [runs.waits.job_of(slot) for slot in slots]
@@ -316,7 +406,9 @@ class Planner:
             instance=[slot - runs.jobs[job_id].base for slot, job_id in zip(slots, jobs, strict=True)],
             victim_run=runs.arena["placed"][slots],
             way=ways,
-            spared=self._spared(plan, draft),
+            spared=self._spared(plan, result.draft),
+            alternative=result.alternative,
+            passed_codes=result.passed,
             cause=recorded(row.by),
         )
 

@@ -24,7 +24,7 @@ from processors.state.deadlines import Deadlines, earliest
 from processors.state.table import Table, struct_table
 
 REASON = Code.WAITING_FOR_PREEMPTION
-BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
+BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000, Code.MOVES_REACHED: 5_000}
 BARRED_LONG_MS = 60_000
 """For how long a run isn't asked again that entitlement refused, by why."""
 
@@ -105,6 +105,8 @@ class Plans:
             until_ms=now + self._settings.now.hold_for_ms,
             by=self._input.cause,
             victims=victims,
+            alternative=event.alternative,
+            passed=event.passed_codes,
         )
         task = (event.job_id, event.first)
         self._forget(task)
@@ -130,8 +132,8 @@ class Plans:
         if event.victim_job_id in self._runs.jobs:
             barred_ms = BARRED_MS.get(event.code, BARRED_LONG_MS)
             self._bar(victim, BarRow(event.victim_run, event.code, now + barred_ms))
-        elif event.code == Code.LIMIT_REACHED and event.job_id in self._runs.jobs:
-            self._bar(task, BarRow(event.run, event.code, now + BARRED_LONG_MS))
+        elif event.code in (Code.LIMIT_REACHED, Code.MOVES_REACHED) and event.job_id in self._runs.jobs:
+            self._bar(task, BarRow(event.run, event.code, now + BARRED_MS.get(event.code, BARRED_LONG_MS)))
         return self._dropped([task] if self._answers(task, event) else [])
 
     def answered(self, event: PreemptionAnswered) -> list[Task]:

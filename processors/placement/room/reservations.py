@@ -77,6 +77,8 @@ class Reservations:
                 reason=REASON,
                 until_ms=event.until_ms,
                 reported={**event.kept},
+                alternative=event.alternative,
+                passed=event.passed_codes,
             )
             if task in self._room.over:  # a plan of the same round has replaced it
                 row.over = Code.WITHDRAWN

@@ -3,7 +3,8 @@
 One decision, on what is free when all who have places are there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -15,14 +16,17 @@ from events.ranks import RESERVES
 from events.records.placement import HostsReserved
 from events.resources import Amounts
 from processors.placement.assignment import Assignment, Unplaced
+from processors.placement.explain import reason
 from processors.placement.gang_search import Part
 from processors.placement.packing import Mask, Weights, fits, scores
+from processors.placement.room.board import BoardDevices
 from processors.placement.room.kept import needed
 from processors.placement.room.planner import Seen
 from processors.placement.room.plans import Plans
 from processors.placement.room.reservations import REASON, Reservations
 from processors.placement.room.table import RoomRow, Task
-from processors.placement.room.unit_parts import by_group, ruled
+from processors.placement.room.unit_parts import DeviceRooms, Rooms, ruled, ways_to_be
+from processors.state.alternatives import NONE
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 
@@ -100,14 +104,23 @@ class ReservedHosts:
             seen.hosts.used - seen.victims.services,
             seen.victims.preemptible,
             seen.view.lack_weight,
+            lambda: BoardDevices(seen.hosts.devices, self._devices_of, self._devices_of),
         )
-        parts = [shape.part(tasks) for shape, tasks in unplaced.parts]
-        parts = ruled(seen.view, unplaced.tasks.job_id, unplaced.parts, parts, clears=False) or parts
         blocked = self._reservations.blocked(seen.now)
         blocked[seen.holds.hosts] = True  # or an older unit would have what others leave for a younger one
-        of_groups = by_group(parts, ground.free, lambda: ground.leaves)
-        places = next(filter(None, (complete_set(ground, each, blocked) for each in of_groups)), None)
-        if places is None:
+        job_id, passed, ways = unplaced.tasks.job_id, list[str](), seen.view.ways(unplaced.parts)
+        for at, shapes in enumerate(ways):
+            parts = [shape.part(tasks)._replace(devices=shape.devices) for shape, tasks in shapes]
+            parts = ruled(seen.view, job_id, shapes, parts, clears=False) or parts
+            of_groups = ways_to_be(parts, self._rooms(ground))
+            # a whole host kept for parts of cards would leave what others find room on idle
+            of_shares = all(part.devices is not None and part.devices.is_share for part in parts)
+            sets = (complete_set(ground, each, blocked) for each in of_groups if not of_shares)
+            if places := next(filter(None, sets), None):
+                break
+            if at + 1 < len(ways):
+                passed.append(reason(seen.view, shapes, None, seen.view.neighbours_of(job_id)).code)
+        else:
             return None
         need = np.zeros_like(physical)
         for host, part, tasks in places:
@@ -122,7 +135,26 @@ class ReservedHosts:
             reason=REASON,
             until_ms=until_ms,
             reported=seen.hosts.kinds.amounts(amounts.tolist()),
+            alternative=at if len(ways) > 1 else NONE,
+            passed=tuple(passed),
         )
+
+    def _rooms(self, ground: "Ground") -> Rooms:
+        """The tasks that hosts hold, and those that they would if all batch work had left."""
+        seen = self._seen
+        if seen.view.devices is None:
+            return Rooms(ground.free, lambda: ground.leaves)
+        now = partial(seen.view.devices.after_leaving, slots=(), holds=())
+        of_now = BoardDevices(seen.hosts.devices, now, now)
+        rooms = DeviceRooms(of_now.tasks, ground.devices().tasks, seen.hosts.devices.link_groups_of)
+        return Rooms(ground.free, lambda: ground.leaves, rooms)
+
+    def _devices_of(self, host: int) -> int:
+        """The state of the devices of a host when all batch work has left, and holders of room there have come."""
+        seen, devices = self._seen, self._seen.view.devices
+        assert devices is not None
+        leave = [slot for slot in seen.hosts.devices.of(host) if slot not in seen.victims.serving]
+        return devices.after_leaving(host, leave, seen.holds.devices_at.get(host, ()))
 
     def _slot(self, task: Task) -> int:
         return self._seen.runs.jobs[task[0]].base + task[1]
@@ -141,6 +173,8 @@ def said(task: Task, row: RoomRow, state: str, amounts: Amounts, last_by: CauseR
         kept=amounts,
         state=state,
         until_ms=row.until_ms,
+        alternative=row.alternative,
+        passed_codes=row.passed,
         cause=recorded(last_by),
     )
 
@@ -159,19 +193,24 @@ class Ground(NamedTuple):
     preemptible: I64
     """The part of that which is preemptible."""
     weight: Weights
+    devices: Callable[[], BoardDevices]
+    """The devices of hosts when all batch work has left."""
 
 
 def complete_set(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[tuple[int, int, int]] | None:
     """Host, index of the part and tasks, so that all parts of a unit fit when batch work has left these hosts; None:
     there aren't enough. Where least has to leave that isn't preemptible, then where least has to leave.
     """
-    put = np.zeros_like(ground.free)
+    put, devices = np.zeros_like(ground.free), ground.devices()
     places: dict[tuple[int, int], int] = {}
     for index in sorted(range(len(parts)), key=lambda at: -parts[at].score):
-        part = parts[index]
+        part, shape = parts[index], 0 if parts[index].segments is not None else index
         room = np.zeros(len(put[0]), dtype=np.int64)
         open_ = np.flatnonzero(part.open_ & ~blocked)
         room[open_] = fits(ground.free + ground.leaves - put, part.need, open_, min(part.size, part.most))
+        if part.devices is not None:
+            for host in np.flatnonzero(room).tolist():
+                room[host] = devices.tasks(host, part.devices, int(room[host]))
         if int(room.sum()) < part.size:
             return None
         need = np.array(part.need, dtype=np.int64)
@@ -180,9 +219,11 @@ def complete_set(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[t
         heapify(heap)
         for _ in range(part.size):
             _, host = heappop(heap)
-            places[host, index] = places.get((host, index), 0) + 1
+            places[host, shape] = places.get((host, shape), 0) + 1
             put[:, host] += need
-            if places[host, index] < room[host]:
+            if part.devices is not None:
+                devices.states[host] = devices.after_task(devices.of(host), part.devices)
+            if places[host, shape] < room[host]:
                 heappush(heap, (_more(ground, put, need, host), host))
     return [(host, part, tasks) for (host, part), tasks in sorted(places.items())]
 

@@ -5,7 +5,7 @@ stays. The cheapest host is taken and what has changed is judged again, until ea
 frees other hosts too. At last each victim without whom the gang still fits on these hosts stays, the dearest first.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from heapq import heappop, heappush
 from operator import le
 from typing import NamedTuple
@@ -13,8 +13,10 @@ from typing import NamedTuple
 from events.codes import Code, Way
 from events.columns import I64
 from events.resources import Vector
+from processors.placement.devices.needs import DeviceNeed
 from processors.placement.gang_search import Part
 from processors.placement.room.board import Board, Cost, Draft, Order, Pick, Unit, cost_of, order_of
+from processors.placement.room.fewest_moves import fewest_moves
 from processors.state.preemption_rules import WAYS_OF_OTHERS, WAYS_OF_OWN, Flag, staying
 
 NEVER = 1 << 30
@@ -116,8 +118,9 @@ class Search:
                 return False
             picks = self._known[host].picks
             draft.take(picks)
-            tasks = 1 if self._level is not None else min(remaining, self._part.most, _fit(self._board, host, need))
-            draft.put(host, self._index, need, tasks)
+            one = self._level is not None or self._part.devices is not None
+            tasks = 1 if one else min(remaining, self._part.most, _fit(self._board, host, need))
+            draft.put(host, self._index, need, tasks, self._part.devices)
             if self._level is not None:
                 self._level[host] += tasks
             remaining -= tasks
@@ -144,9 +147,12 @@ class Search:
             self._known.pop(host, None)
             return False
         changes = self._board.changes.get(host, 0)
-        judged = self._known[host] = Host(cost_of(picks), self._tie(host), picks, changes)
+        judged = self._known[host] = Host(self._cost(draft, picks), self._tie(host), picks, changes)
         heappush(self._heap, (judged.cost, judged.tie, host))
         return True
+
+    def _cost(self, draft: Draft, picks: Sequence[Pick]) -> Cost:
+        return cost_of(picks, bool(draft.taker.right.flags & Flag.MOVES_ALONE))
 
     def _cheapest(self, draft: Draft) -> int | None:
         """The host for which least is lost; it is out of the heap. None: no host has a place."""
@@ -200,8 +206,12 @@ class Search:
         have: list[int] = self._board.free[:, host].tolist()
         # A host that offers less than before, or lends less, may hold too much of what the task doesn't need.
         lack = [need - one if need else 0 for need, one in zip(self._part.need, have, strict=True)]
-        if max(lack) <= 0 and not must:
+        if max(lack) <= 0 and not must and self._part.devices is None:
             return []
+        if draft.taker.right.flags & Flag.MOVES_ALONE and (fewest := self._fewest(draft, host, lack, must)) is not None:
+            return fewest
+        if self._part.devices is not None:
+            return self._cover_devices(draft, host, self._part.devices, lack, must)
         if not must and (first := self._first(draft, host, lack)) is not None:
             return [first]
         gains: dict[int, int] = {}
@@ -223,6 +233,74 @@ class Search:
                 may.sort(key=lambda pick: (-gains[pick.unit.key], pick.order))
                 picks = self._gather(draft, host, lack, must, may)
         return picks
+
+    def _cover_devices(
+        self, draft: Draft, host: int, need: DeviceNeed, lack: list[int], must: list[Unit]
+    ) -> list[Pick] | None:
+        """The same for a task that takes devices: who leaves must free those that it needs, not only amounts. The first
+        who may leave do, until it fits; then the dearest stay without whom it still does.
+        """
+        devices = self._board.devices
+        assert devices is not None
+        fits = self._fits_without(host, need, lack, must)
+        numbers, mark, picks = draft.numbers, draft.mark, list[Pick]()
+        for pick in self._may_leave(draft, host):
+            if fits(picks):
+                break
+            if draft.is_gone(pick.unit) or any(pick.unit is other.unit for other in picks):
+                continue
+            if need.group and not devices.is_in(host, pick.unit, need.group):
+                continue
+            if not draft.verdict(pick.unit, pick.way).goes:
+                continue
+            if pick.way == Way.MOVE:
+                pick = pick._replace(places=draft.destination(pick.unit, host))
+                if not pick.places:
+                    continue
+                draft.move(pick)
+            picks.append(pick)
+            draft.charge(pick)
+        draft.back(mark)
+        draft.numbers = numbers
+        if not fits(picks):
+            return None
+        for pick in sorted(picks, key=_order, reverse=True):
+            rest = [other for other in picks if other is not pick]
+            if fits(rest) and draft.may_take(rest):
+                picks = rest
+        return picks if draft.may_take(picks) else None
+
+    def _fewest(self, draft: Draft, host: int, lack: list[int], must: list[Unit]) -> list[Pick] | None:
+        """The fewest tasks that are moved from a host for one task more; None: none were found."""
+        fits = self._fits_without(host, self._part.devices, lack, must)
+        if fits([]):
+            return []
+        hosts = dict.fromkeys([host, *(next(iter(unit.at)) for unit in must if host not in unit.at)])
+        return fewest_moves(draft, host, [pick for each in hosts for pick in self._moves(draft, each)], fits)
+
+    def _moves(self, draft: Draft, host: int) -> list[Pick]:
+        return [pick for pick in self._may_leave(draft, host) if pick.way == Way.MOVE]
+
+    def _fits_without(
+        self, host: int, need: DeviceNeed | None, lack: list[int], must: list[Unit]
+    ) -> Callable[[Sequence[Pick]], bool]:
+        """Tells whether a task fits on a host when some have left."""
+        devices = self._board.devices if need is not None else None
+        state = devices.of(host) if devices is not None else 0
+
+        def fits(picks: Sequence[Pick]) -> bool:
+            number, missing = state, lack
+            for pick in picks:
+                if devices is not None:
+                    number = devices.after_unit(number, host, pick.unit, 1)
+                gives = pick.unit.at.get(host, [0] * len(lack))
+                missing = [one - each for one, each in zip(missing, gives, strict=True)]
+            leave = {pick.unit.key for pick in picks}
+            if max(missing) > 0 or any(unit.key not in leave for unit in must):
+                return False
+            return need is None or devices is None or devices.fits(need, number)
+
+        return fits
 
     def _first(self, draft: Draft, host: int, lack: list[int]) -> Pick | None:
         """The first unit that gives anything and may go, where it gives all that lacks and needn't be moved; None: the
@@ -312,7 +390,7 @@ class Search:
             if not draft.verdict(unit, pick.way).goes:
                 continue
             if pick.way == Way.MOVE:
-                pick = pick._replace(places=draft.destination(unit))
+                pick = pick._replace(places=draft.destination(unit, host))
                 if not pick.places:
                     continue
                 draft.move(pick)
@@ -337,7 +415,7 @@ def find_plan(draft: Draft, parts: Sequence[Part], searches: Sequence[Search]) -
         if not search.extend(draft):
             draft.back()
             return None
-    if sum(part.size for part in parts) > 1 and not any(part.ports for part in parts):
+    if sum(part.size for part in parts) > 1 and not any(part.ports or part.devices for part in parts):
         _spare(draft, parts)
     draft.commit()
     draft.board.ports.update(
@@ -393,6 +471,7 @@ def _spare(draft: Draft, parts: Sequence[Part]) -> None:
             continue
         mark, numbers = draft.mark, draft.numbers
         draft.leave(pick, -1)
+        draft.move(pick, -1)
         if _settle(draft, parts, [*pick.unit.at]):
             rest = [one for one in draft.picks if one is not pick]
             if draft.judge(rest):
@@ -431,7 +510,7 @@ def _short(draft: Draft, parts: Sequence[Part], host: int) -> int:
     is put there.
     """
     needs = [parts[part].need for (place, part), tasks in draft.places.items() if place == host and tasks]
-    moved = [need for pick in draft.picks for place, need in pick.places if place == host]
+    moved = [place.amounts for pick in draft.picks for place in pick.places if place.host == host]
     have: list[int] = draft.board.free[:, host].tolist()
     short = 0
     for kind, one in enumerate(have):

@@ -17,6 +17,7 @@ from events.codes import Code
 from events.ranks import are_entitled
 from processors.placement.packing import Mask
 from processors.placement.runs import Runs
+from processors.state.alternatives import NONE
 from processors.state.causes import CauseRow
 from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
@@ -53,6 +54,10 @@ class RoomRow(msgspec.Struct, array_like=True):
     """The amounts that were last reported to be kept by a reservation."""
     over: str = ""
     """Why a reservation is no more, while that isn't said yet."""
+    alternative: int = NONE
+    """The alternative that its places are for; NONE: the unit has only one request."""
+    passed: tuple[str, ...] = ()
+    """Why no place was found by those before it."""
 
 
 class RoomTable:

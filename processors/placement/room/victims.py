@@ -125,6 +125,11 @@ class Victims:
             by_pool[pool] = add(by_pool[pool], amounts) if pool in by_pool else tuple(amounts)
         return by_pool
 
+    def leaves(self, slot: int) -> bool:
+        """Whether a task leaves for a plan that holds room, or is asked to."""
+        leaving = int(self._runs.arena["leaving"][slot])
+        return slot in self._asked or (leaving > 0 and leaving in self._orders)
+
     def _of_jobs(self, which: list[bool]) -> Mask:
         """True for tasks of these jobs; one value for each of the jobs."""
         return np.array(which, dtype=np.bool_)[self._job]
@@ -176,15 +181,23 @@ class Victims:
         return amounts
 
     @cached_property
+    def _orders(self) -> I64:
+        return np.minimum(self._plans.open_orders(self._now), INT_MAX)
+
+    @cached_property
     def soon(self) -> I64:
         """[kinds + 1, hosts]: what those hold who are about to leave."""
-        orders = np.minimum(self._plans.open_orders(self._now), INT_MAX)
-        return self.held(self.asked | ((self._leaving > 0) & np.isin(self._leaving, orders)))
+        return self.held(self.asked | ((self._leaving > 0) & np.isin(self._leaving, self._orders)))
 
     @cached_property
     def services(self) -> I64:
         """[kinds + 1, hosts]: what services hold, and aren't about to leave."""
         return self.held(self._is_service & (self._leaving == 0))
+
+    @cached_property
+    def serving(self) -> frozenset[int]:
+        """The slots of services that aren't about to leave."""
+        return frozenset(self.slots[self._is_service & (self._leaving == 0)].tolist())
 
     @cached_property
     def preemptible(self) -> I64:
@@ -195,6 +208,11 @@ class Victims:
     def leavable(self) -> I64:
         """[kinds + 1, hosts]: what those hold who may be asked, by somebody."""
         return self.held(self._may_go)
+
+    @property
+    def may_go(self) -> I64:
+        """The tasks that may be asked, by somebody, or must leave."""
+        return self.slots[self._may_go | (self._leaving > 0)]
 
     @cached_property
     def _lost(self) -> I64:
@@ -214,6 +232,8 @@ class Victims:
         worst[(worst < 0) & ~self._hosts.ports.without(part.ports)] = 0
         if part.obstacles is not None:
             worst[(worst < 0) & part.obstacles.where()] = 0
+        if part.devices is not None:
+            worst[(worst < 0) & ~self._hosts.devices.fits(part.devices)] = 0
         lost = np.zeros_like(lack[0])
         for at, each in enumerate(self._by_class(board, taker, ways, tuple(kinds.tolist()))):
             worst[(worst > at) & (each.gives >= lack[kinds]).all(axis=0) & open_] = at

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from events.abilities import USAGE, enforced
 from events.records.hosts import (
     HostClearRequested,
+    HostDeviceRequested,
     HostLossConfirmed,
     HostRemovalRequested,
     HostsCordonRequested,
@@ -32,7 +33,7 @@ from projections.queries.resources import kinds_of
 from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, ms_of, titled
 from projections.ui.history_lines import history_lines
-from projections.ui.host_words import SHAPES, commands_for, since, why
+from projections.ui.host_words import DEVICE_SHAPES, SHAPES, commands_for, since, why
 from projections.ui.page_values import PageValues
 from projections.ui.pages.hosts import uses
 from projections.ui.preemption_matrix import HOUR_MS, hours_of
@@ -56,6 +57,10 @@ class WordAbout(NamedTuple):
     title: str
     effect: str
     fact: Callable[..., api.Word]
+    command: str = ""
+    """The words of `paceline host`, where they aren't the verb."""
+    device_states: tuple[str, ...] = ()
+    """The states of a device that it is about; empty: it is about the host."""
 
 
 def _of_one(kind: Callable[..., Any], host_id: str, **more: Any) -> Any:
@@ -107,8 +112,24 @@ WORDS = {
         "Its drain and its cordon end. A campaign that works on it has its work done there.",
         partial(_of_one, HostsResumeRequested),
     ),
+    "disable-device": WordAbout(
+        "disable-device",
+        "Disable the device",
+        "It takes no new tasks. Its runs go on, unless they are to leave.",
+        partial(HostDeviceRequested, disabled=True),
+        "device disable",
+        ("OK", "UNHEALTHY"),
+    ),
+    "enable-device": WordAbout(
+        "enable-device",
+        "Enable the device",
+        "It takes new tasks again.",
+        partial(HostDeviceRequested, disabled=False),
+        "device enable",
+        ("DISABLED", "EMPTYING"),
+    ),
 }
-"""By the name that `paceline host` has for it."""
+"""By the last part of the address of its form."""
 
 
 def load(scene: Scene) -> PageValues:
@@ -134,6 +155,8 @@ def load(scene: Scene) -> PageValues:
         "why": why(body),
         "uses": [(titled(name, kinds.units[name]), use) for name, use in uses(row, kinds).items()],
         "words": [WORDS[name] for name in commands_for(body)],
+        "device_words": {state: word for word in WORDS.values() for state in word.device_states},
+        "device_shapes": DEVICE_SHAPES,
         "tasks": [{**task, "ago": lasts(scene.now_ms - ms_of(task["since"]))} for task in there.items],
         "next": there.next,
         "gantt": drawn(runs, begin_ms, scene.now_ms) if runs else None,
@@ -179,14 +202,19 @@ def ask(scene: Scene) -> PageValues:
     """Loads the meaning of a command about a host, before it is given."""
     of, row = _found(scene)
     word = _word(scene.path["word"])
-    body = whole_host(of.connection, row)
+    body, device = whole_host(of.connection, row), scene.query.get("device", "")
+    device_state = next((each["state"] for each in body.get("devices", ()) if each["id"] == device), "")
+    if word.device_states and not device_state:
+        raise not_found("device", device)
     return {
         "word": word,
+        "device": device if word.device_states else "",
+        "device_state": device_state,
         "host_id": row.host_id,
         "of_cell": of.context.cell,
         "state_now": body["state"],
         "shape": SHAPES[body["state"]],
-        "fits": word.verb in commands_for(body),
+        "fits": device_state in word.device_states if word.device_states else word.verb in commands_for(body),
         "runs": row.runs,
         "command_id": uuid.uuid4().hex,
         "answer": None,
@@ -206,13 +234,21 @@ async def say(form: Sent) -> Shown | str:
     if not reason or len(reason) > REASON_MAX:
         raise Problem(422, "INVALID_REQUEST", f"a reason is needed, of {REASON_MAX} characters at most")
     command = Command(command_id=form.field("command_id")[:128] or None, reason=reason)
-    context = _context(form)
+    context, device = _context(form), form.field("device") if word.device_states else ""
+    fact = partial(word.fact, device=device, ends=form.field("ends") == "yes") if word.device_states else word.fact
     try:
-        outcome = _told(await api.tell(context, host_id, word.fact, command, WAIT_S))
+        outcome = _told(await api.tell(context, host_id, fact, command, WAIT_S))
         status = 200
     except Problem as problem:
         outcome, status = {"code": problem.code, "message": problem.detail, "fine": False}, problem.status
-    values = {"word": word, "host_id": host_id, "of_cell": context.cell, "given": reason, "answer": outcome}
+    values = {
+        "word": word,
+        "device": device,
+        "host_id": host_id,
+        "of_cell": context.cell,
+        "given": reason,
+        "answer": outcome,
+    }
     return Shown("host_word.html", values, status)
 
 

@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.resources import Kinds, Unit
+from paceline.client.host_models import HostPoolMove
 from paceline.client.json_type import Json
 from projections.asked_values import whole_number
 from projections.queries.entities import host_json
 from projections.queries.host_map import NONE, STATES, UP, HostMap, step_of, used_of
+from projections.queries.host_pools import host_pools, moves
 from projections.queries.pages import rows_of
-from projections.queries.resources import kinds_of
-from projections.ui.format import GIB, amount, percent, titled
+from projections.queries.resources import kinds_of, settings_of
+from projections.ui.card_grid import HOSTS_SHOWN, card_grid
+from projections.ui.format import GIB, amount, moment, ms_of, percent, titled
 from projections.ui.host_words import COMMANDS, SHAPES, since, why
 from projections.ui.page_values import PageValues
 from projections.ui.rendering import link
@@ -38,7 +41,7 @@ def load(scene: Scene) -> PageValues:
     of, query = scene.first(), scene.query
     host_map, kinds = of.context.host_maps.of(of.context.views, of.connection), kinds_of(of.connection)
     resource, names = _resource(scene, host_map)
-    attributes = host_map.attributes()
+    attributes = _attributes(of.connection, host_map)
     by = _by(query.get("by", ""), attributes)
     mask, by_state = _mask(scene, host_map, resource), query.get("show") == BY_STATE
     return {
@@ -61,6 +64,9 @@ def load(scene: Scene) -> PageValues:
         "not_up_count": int((host_map.state != UP).sum()),
         "rows": _rows(of.connection, kinds, host_map, mask, query.get("after", ""), PAGE, scene.now_ms),
         "after": _after(host_map, mask, query.get("after", "")),
+        **_cards(of.connection, host_map, by, mask, query.get("cards", "")),
+        "host_pools": host_pools(of.connection),
+        "moves": [_move(each) for each in moves(of.connection)],
         "titles": [(name, titled(name, kinds.units[name])) for name in names],
     }
 
@@ -70,6 +76,25 @@ def _resource(scene: Scene, host_map: HostMap) -> tuple[str, list[str]]:
     names = [name for name, have in host_map.capacity.items() if have.any()]
     choice = scene.query.get("show", "")
     return choice if choice in names else (names or ["cpu"])[0], names
+
+
+def _move(move: HostPoolMove) -> PageValues:
+    """A move with its time in milliseconds, and what led to it in words."""
+    why = "by an operator"
+    if move["load"] is not None:
+        was = "above" if move["code"] == "LOAD_ABOVE" else "below"
+        pool = move["target"] if move["code"] == "LOAD_ABOVE" else move["source"]
+        waiting = f", of which {move['waiting']} % wait," if move["waiting"] else ","
+        bound, since = f"{was} {move['bound']} %", moment(ms_of(move["since"]))
+        why = f"the load of {pool} was {move['load']} %{waiting} {bound} since {since}"
+    return {**move, "at_ms": ms_of(move["at"]), "why": why}
+
+
+def _attributes(connection: Connection, host_map: HostMap) -> list[str]:
+    """The attributes to group by, the levels of the topology of the cell before the others, the largest first."""
+    attributes, topology = host_map.attributes(), settings_of(connection).topology
+    levels = [name for name in topology if name in attributes]
+    return [*levels, *(name for name in attributes if name not in levels)]
 
 
 def _by(choice: str, attributes: Sequence[str]) -> str:
@@ -100,7 +125,7 @@ def _map(scene: Scene, host_map: HostMap, by: str, resource: str, by_state: bool
         "show": BY_STATE if by_state else resource,
         "resource": resource,
         "by": by,
-        "data": link(scene.at, "/data/hosts", **scene.parameters("after", "by"), by=by or "none"),
+        "data": link(scene.at, "/data/hosts", **scene.parameters("after", "cards", "by"), by=by or "none"),
         "at": scene.at,
         "states": [{"word": word.capitalize(), "shape": SHAPES[word]} for word in STATES],
         "version": host_map.version,
@@ -178,6 +203,16 @@ def uses(row: HostRow, kinds: Kinds) -> dict[str, PageValues]:
     }
 
 
+def _cards(connection: Connection, host_map: HostMap, by: str, mask: Mask, after: str) -> PageValues:
+    """The cards of some hosts that the filters leave, and after which host the next ones come."""
+    places = np.flatnonzero(mask & host_map.has_cards & host_map.beyond(after))[: HOSTS_SHOWN + 1].tolist()
+    names, numbers = host_map.groups(by) if by else ([""], np.zeros(len(host_map.ids), dtype=np.uint16))
+    page = places[:HOSTS_SHOWN]
+    ids = [host_map.ids[at] for at in page]
+    grid = card_grid(connection, ids, [names[numbers[at]] for at in page]) if page else []
+    return {"grid": grid, "cards_after": ids[-1] if len(places) > HOSTS_SHOWN else None}
+
+
 def _after(host_map: HostMap, mask: Mask, after: str) -> str | None:
     """Where the next page of the table begins; None: this was the last."""
     places = np.flatnonzero(mask & host_map.beyond(after))[: PAGE + 1].tolist()
@@ -188,7 +223,7 @@ def columns(scene: Scene) -> bytes:
     """The hosts as columns, for the map: a byte a host and resource, and the number of its group."""
     of = scene.first()
     host_map = of.context.host_maps.of(of.context.views, of.connection)
-    by = _by(scene.query.get("by", ""), host_map.attributes())
+    by = _by(scene.query.get("by", ""), _attributes(of.connection, host_map))
     mask = _mask(scene, host_map, _resource(scene, host_map)[0])
     names, group = host_map.groups(by) if by else ([""], np.zeros(len(host_map.ids), dtype=np.uint16))
     return orjson.dumps(

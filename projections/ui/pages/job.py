@@ -150,12 +150,24 @@ def _diff(connection: Any, row: Any) -> PageValues | None:
 
 def _per_task(spec: PageValues) -> str:
     """The needs of one task in words."""
-    parts = [
-        f"{_large(amount)} {name}" for name, amount in spec.get("resources", {}).items() if amount not in (0, "0MiB")
-    ]
     ports = spec.get("ports") or []
-    parts += [f"{'port' if len(ports) == 1 else 'ports'} {', '.join(ports)}"] if ports else []
-    return ", ".join(parts) or "nothing"
+    ports_words = f"{'port' if len(ports) == 1 else 'ports'} {', '.join(ports)}" if ports else ""
+    requests = [*filter(None, map(_request, spec.get("any_of") or [spec]))]
+    return ", ".join(filter(None, ["; or else ".join(requests), ports_words])) or "nothing"
+
+
+def _request(spec: PageValues) -> str:
+    """The amounts of a request in words, and the devices and whole cores that it asks for."""
+    cores, devices = spec.get("cores") or 0, spec.get("devices") or {}
+    models = devices.get("models") or {}
+    parts = [f"{cores} whole {'core' if cores == 1 else 'cores'}"] if cores else []
+    for name, amount in spec.get("resources", {}).items():
+        if amount not in (0, "0MiB") and not (cores and name == "cpu"):
+            parts.append(
+                " ".join([str(_large(amount)), name, *([" or ".join(models[name])] if name in models else [])])
+            )
+    within = {"numa": "at one NUMA node", "link_group": "in one link group"}.get(devices.get("within") or "")
+    return ", ".join([*parts, *([within] if within else [])])
 
 
 def _large(amount: Any) -> Any:

@@ -63,13 +63,14 @@ def _since(task: Task, now_ms: int) -> PageValues:
     since = ms_of(task["since"])
     ahead_ms = ms_of(task["next_run_at"]) - now_ms
     due = {"next_run": f"in {lasts(ahead_ms)}" if ahead_ms > 0 else "now"} if task["next_run_at"] else {}
-    return {**task, "lasts": lasts(now_ms - since) if since else "", **due}
+    had: PageValues = {"devices": [], "cores": []}
+    return {**had, **task, "lasts": lasts(now_ms - since) if since else "", **due}
 
 
 def _timed(run: Run, now_ms: int) -> PageValues:
     started = ms_of(run["started_at"])
     took = lasts((ms_of(run["ended_at"]) or now_ms) - started) if started else ""
-    return {**run, "took": took, "age": f"{lasts(now_ms - started)} ago" if started else "-"}
+    return {"devices": [], **run, "took": took, "age": f"{lasts(now_ms - started)} ago" if started else "-"}
 
 
 PAGES = (

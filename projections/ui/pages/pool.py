@@ -16,10 +16,11 @@ from paceline.client.json_type import Json
 from projections.api.all_cells import OpenCell
 from projections.api.problems import not_found
 from projections.asked_values import whole_number
+from projections.queries.cell_capacity import capacity_of
 from projections.queries.entitlements import entitlement_json
 from projections.queries.log_time import oldest_ms
 from projections.queries.pool_levels import Standings, Waits, pools_named, standings, waits
-from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json, spec_of
+from projections.queries.pool_tree import pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of

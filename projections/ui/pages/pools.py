@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 from events.pool_paths import ROOT
 from events.resources import Amounts, Kinds
 from projections.api.all_cells import OpenCell
+from projections.queries.cell_capacity import capacity_of
 from projections.queries.pool_levels import Standings, Waits, pools_named, standings, waits
-from projections.queries.pool_tree import capacity_of, cell_json, spec_of
+from projections.queries.pool_tree import cell_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.resources import kinds_of
 from projections.ui.format import lasts, titled, with_unit

@@ -355,6 +355,16 @@ def test_what_is_asked_of_neighbours_has_its_bounds(fields: dict[str, Any], poin
             "/anti_affinity",
             "and affinity name app=db both: no host is beside it and apart",
         ),
+        (
+            {"gang": {"min": 2}, "instances": 2, "near": "link_group"},
+            "/near",
+            "is link_group, which is for tasks that ask for cards, such as gpu",
+        ),
+        (
+            {"spread": {"over": "link_group", "skew": 1}},
+            "/spread",
+            "is over link_group, and within a host only `within` and `near` are",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_the_words_of_the_file(fields, pointer, message):

@@ -139,7 +139,7 @@ def test_every_field_of_a_job_is_known_to_be_of_its_runs_or_of_itself() -> None:
         {"health", "open_files", "port_numbers", "revocable", "stop_signal"}
         | {"volumes", "isolation", "secrets", "run_token"},
     )
-    of_rules = {"tolerations", "host_limit", "exclusive", "affinity", "anti_affinity"}
+    of_rules = {"tolerations", "host_limit", "exclusive", "affinity", "anti_affinity", "cores", "devices", "numa"}
     assert set(JobSubmitted.__struct_fields__) == (overridden - {"labels"}) | job_wide | JOB_FIELDS | {"actor"}
     assert len(Override.model_fields.keys() - of_rules) == len(overridden - {"rules"})
 

@@ -10,7 +10,8 @@ import pytest
 from events.log.memory import MemoryLog
 from events.process.clock import SystemClock
 from events.records.jobs import JobSubmitted
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent
+from hostagent.agent_settings import AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.runs import stop_all

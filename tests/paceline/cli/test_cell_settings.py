@@ -94,3 +94,14 @@ def test_a_host_shows_why_what_it_offers_is_ignored(cell, cli):
     out = cli("host", "get", "h1")[1].splitlines()
     at = out.index("ignored_resources  gpu/a100: the cell counts it otherwise (WRONG_UNIT)")
     assert out[at + 1] == "                   tpu: the cell doesn't know it (UNKNOWN_RESOURCE)"
+
+
+def test_an_empty_topology_is_refused_and_none_is_no_tree(cli, cell):
+    code, _, err = cli("cell", "set", "--topology", "")
+    assert code == 2
+    assert "names no level" in err
+    assert cell.writes() == []
+    cell.answer("PATCH", "/v1/cell/settings", ANSWER)
+    assert cli("cell", "set", "--topology", "none")[0] == 0
+    [sent] = cell.writes()
+    assert sent.body["topology"] == []

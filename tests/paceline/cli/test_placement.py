@@ -6,7 +6,7 @@ PATH = "/v1/jobs/a/tasks/1/placements"
 PLACEMENT = {
     "job_id": "a", "instance": 1, "run": 2, "host_id": "h1", "ports": [31000], "at": "2026-08-21T10:41:07.000Z",
     "round": 12, "position": "paceline.placement:40", "why": "", "strategy": "spread", "score": 0.75, "hosts": 3,
-    "feasible": 2, "spread_over": "rack",
+    "feasible": 2, "spread_over": "rack", "alternative": None, "passed_over": [],
     "candidates": [
         {"host_id": "h1", "score": 1.25, "terms": {"tasks": 0, "cpu": 0.5}, "free": {"cpu": 2}, "tasks": 0,
          "chosen": True, "own_room": False, "value": "a", "value_tasks": 3, "with_devices": True, "unmet": 2,
@@ -27,6 +27,29 @@ def test_a_placement_that_can_be_replayed_shows_its_strategy_and_the_hosts(cli, 
     assert (code, err) == (0, "")
     assert out.startswith(f"{HEAD}  strategy  spread; 2 of 3 hosts were possible\nHOST")
     assert out.splitlines()[-1].split()[:9] == ["h1", "chosen", "a", "3", "0", "some", "2", "not", "there"]
+
+
+def test_a_job_of_one_task_needs_no_number_of_it(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", {"job_id": "a", "instances": 1})
+    cell.answer("POST", PATH.replace("/1/", "/0/"), PLACEMENT | {"instance": 0})
+    code, out, err = cli("job", "placement", "a")
+    assert (code, err) == (0, "")
+    assert out.startswith("task 0 of job a, run 2: h1")
+
+
+def test_of_a_job_of_several_it_must_be_said_which(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", {"job_id": "a", "instances": 2})
+    code, _, err = cli("job", "placement", "a")
+    assert code == 2
+    assert "say which task of job a: --task N" in err
+
+
+def test_the_devices_and_cores_of_the_run_are_named(cli, cell):
+    devices = [{"id": "2", "share": 0.4, "memory": "16GiB"}, {"id": "nic0", "share": 1, "memory": None}]
+    cell.answer("POST", PATH, NOT_REPLAYED | {"devices": devices, "cores": [0, 1, 5]})
+    code, out, _ = cli("job", "placement", "a", "--task", "1")
+    assert code == 0
+    assert out.startswith(f"{HEAD}  devices   2:0.4, nic0, cores 0-1,5\n")
 
 
 @pytest.mark.parametrize(("feasible", "room"), [(2, "2 hosts were"), (1, "1 host was")])

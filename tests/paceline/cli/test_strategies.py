@@ -32,4 +32,5 @@ def test_a_pool_file_with_a_strategy_that_is_none_is_refused_with_the_nearest_be
     file.write_text(f"{{path: /maps, strategy: {name}}}\n")
     code, _, err = cli("pool", "apply", str(file))
     assert (code, cell.writes()) == (1, [])
-    assert "/strategy: must be 'pack', 'spread', 'balanced' or 'load-aware'; did you mean spread?" in err
+    strategies = "'pack', 'spread', 'balanced', 'load-aware', 'fragmentation' or 'adaptive'"
+    assert f"/strategy: must be {strategies}; did you mean spread?" in err

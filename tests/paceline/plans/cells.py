@@ -9,23 +9,28 @@ from typing import Any
 from events.codec import decode, encode
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
+from events.process.clock import SimulatedClock
 from events.records.base import Event
-from events.records.hosts import HostsDrainRequested
+from events.records.hosts import HostPoolAssigned, HostPoolDefined, HostPoolMoveRequested, HostsDrainRequested
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
-from events.records.pools import PoolDefined
+from events.records.pools import PoolDefined, RebalanceRequested
 from events.records.rounds import RoundCommitted
 from events.rounds import decode_decisions
 from events.topics import ALL, MACHINES
 from hostagent.fleet import Fleet, SimHost
+from paceline.client.host_models import HostPoolMovePlan, HostPoolPlan
 from paceline.client.maintenance_models import DrainPlan
-from paceline.client.plan_models import JobPlan
+from paceline.client.plan_models import JobPlan, RebalancePlan
 from paceline.client.pool_models import CellPlan
-from paceline.plans.branch import BranchClock, branch_log
+from paceline.plans.branch import branch_log
 from paceline.plans.drain_plan import plan_drain
 from paceline.plans.follower import restored, starts_of
+from paceline.plans.host_pool_plan import plan_change
+from paceline.plans.move_plan import plan_move
 from paceline.plans.planning import Copy, plan_jobs
 from paceline.plans.pool_plan import plan_pools
+from paceline.plans.rebalance_plan import plan_rebalance
 from paceline.plans.serve import copy_views
 from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
 from processors.cell_machines import machines
@@ -107,6 +112,30 @@ class PlannedCell:
         assert self.ends() == ends
         return plan
 
+    def plan_move(self, fact: HostPoolMoveRequested) -> HostPoolMovePlan:
+        """The plan of a move between host pools, made on copies of everything."""
+        copy, ends = self.copy(), self.ends()
+        plan = plan_move(copy, fact, time.monotonic() + WALL_S)
+        copy.views.dispose()
+        assert self.ends() == ends
+        return plan
+
+    def plan_host_pools(self, fact: HostPoolDefined | HostPoolAssigned) -> HostPoolPlan:
+        """The plan of a change of host pools, made on copies of everything."""
+        copy, ends = self.copy(), self.ends()
+        plan = plan_change(copy, fact, time.monotonic() + WALL_S)
+        copy.views.dispose()
+        assert self.ends() == ends
+        return plan
+
+    def plan_rebalance(self, job_id: str) -> RebalancePlan:
+        """The plan of room for a job, made on copies of everything."""
+        copy, ends = self.copy(), self.ends()
+        plan = plan_rebalance(copy, RebalanceRequested(job_id=job_id, command_id="plan"), time.monotonic() + WALL_S)
+        copy.views.dispose()
+        assert self.ends() == ends
+        return plan
+
     def ends(self) -> dict[str, int]:
         """The ends of all topics."""
         return self.log.ends([topic.name for topic in ALL])
@@ -119,7 +148,7 @@ class PlannedCell:
         folded, ends = copy_views(self._folder / "views.sqlite", views), self.ends()
         folds = {name: restored(make(), self.log, self.stores[name].copy()) for name, make in machines().items()}
         starts = {topic: min(at, folded.get(topic, 0)) for topic, at in starts_of(folds.values(), ends).items()}
-        clock = BranchClock(self.clock.ms)
+        clock = SimulatedClock(self.clock.ms)
         return Copy(branch_log(self.log, starts, ends, clock), folds, tables.open_engine(views), clock)
 
     def decisions(self, starts: Mapping[str, int]) -> Iterator[Event]:

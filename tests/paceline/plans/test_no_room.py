@@ -100,6 +100,21 @@ CASES: Mapping[str, Case] = {
         "no single rack holds all 2 tasks of the gang (of 2 hosts 2 are in a rack too small for the gang)",
         {"within:rack": 2}, (each_host(**task(1_000)),), {"attributes": {"rack": "s"}},
     ),
+    "within, and what would help": Case(
+        task(1_000, instances=4, gang_min=4, rules=PlacementRules(within="rack")), "NO_GROUP_FITS",
+        "room by rack, in tasks: r 3, s 3; a gang of 3 fits now; `near: rack` instead of `within` lets it be in ",
+        {"within:rack": 2}, (each_host(**task(1_000)),), {"attributes": {"rack": "s"}},
+    ),
+    "segments": Case(
+        task(1_000, instances=6, gang_min=6, rules=PlacementRules(near="rack", segments=2)), "NO_GROUP_FITS",
+        "4 of the 6 tasks of the gang find room in segments of 2, each in one rack; without a place: tasks 4-5 "
+        "(of 2 hosts 2 are in a rack without room for a segment more); room by rack, in tasks: r 3, s 3; smaller",
+        {"segments:rack": 2}, (each_host(**task(1_000)),), {"attributes": {"rack": "s"}},
+    ),
+    "segments that no empty rack holds": Case(
+        task(1_000, instances=6, gang_min=6, rules=PlacementRules(within="rack", segments=6)), "NEVER_FITS",
+        "room by rack, in tasks, if nothing ran: r 4, s 4", {"cpu": 2}, (), {"attributes": {"rack": "s"}},
+    ),
     "other tasks": Case(
         task(rules=PlacementRules(exclusive=True)), "NO_EMPTY_HOST", "2 have tasks of other jobs (`exclusive`)",
         {"other tasks": 2},

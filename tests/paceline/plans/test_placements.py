@@ -11,7 +11,7 @@ from events.choices import SCORE_ONE, choice_columns, choice_of
 from events.codec import decode
 from events.records.hosts import HostImages
 from events.records.jobs import JobActionRequested, JobStopRequested
-from events.records.parts import Constraint, PlacementRules
+from events.records.parts import Constraint, DeviceModels, HostDevice, PlacementRules
 from events.records.placement import TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
@@ -89,6 +89,23 @@ def test_hosts_that_a_rule_forbids_are_no_candidates(cell: PlannedCell) -> None:
         assert not {*chosen[:instance]} & {each.host_id for each in best}
 
 
+def test_a_task_is_derived_by_the_alternative_that_it_took(cell: PlannedCell) -> None:
+    """And those that the same decision placed before it have the amounts of theirs."""
+    body = {"job_id": "either", "pool": "/p", "instances": 8, "command": ["x"], "sim": {"duration": "9h"}}
+    either = [{"resources": {"cpu": 12}}, {"resources": {"cpu": 1, "memory": "30GiB"}}]
+    cell.append(JobSpec.model_validate({**body, "any_of": either}).to_event())
+    cell.run(500)
+    seen: set[int] = set()
+    for round_, index, placed in decisions(cell):
+        columns = (column.tolist() for column in (placed.instance_array, placed.host_array, placed.alternative_array))
+        for instance, host, alternative in zip(*columns, strict=True):
+            found = derived(cell, round_, index, "either", instance)
+            assert found.best[0].host_id == placed.host_ids[host]
+            assert found.feasible >= 1
+            seen.add(alternative)
+    assert seen == {0, 1}
+
+
 def test_the_record_says_by_which_strategy_and_with_which_score(cell: PlannedCell) -> None:
     for number in range(12):
         resources = {"cpu": 500 * (1 + number % 3), "memory": 1024 * (1 + number % 4)}
@@ -96,7 +113,7 @@ def test_the_record_says_by_which_strategy_and_with_which_score(cell: PlannedCel
         if number % 3:
             cell.run(500)
     cell.run(500)
-    told = dict.fromkeys(STRATEGIES, 0)
+    told = dict.fromkeys(STRATEGIES[:4], 0)  # the others look at cards, and no host has any
     for round_, index, placed in decisions(cell):
         columns = placed.choice_count, placed.strategy, placed.score, placed.feasible
         assert sum(map(len, columns)) <= 12 * len(placed.job_array)
@@ -206,3 +223,44 @@ def test_a_host_without_the_image_of_a_job_is_told_apart_from_its_preferences(ce
     told = {each.host_id: (each.without_image, each.unmet) for each in best}
     assert {told.pop("b-03", (False, 1))} == {(False, 1)}
     assert {*told.values()} <= {(True, 0), (True, 1)}
+
+
+def test_the_candidates_of_strategies_that_look_at_cards_have_their_own_order(tmp_path: Path) -> None:
+    """And tasks that one decision placed before have the cards that they took."""
+
+    def hosts(name: str, count: int, cards: int, model: str) -> SimHost:
+        devices = tuple(HostDevice(str(number), "gpu", model=model) for number in range(cards))
+        capacity = {"cpu": 32_000, "memory": 65_536, "disk": 100_000, "gpu": 1_000 * cards}
+        return SimHost(count, capacity, {}, f"{name}-#", devices=devices)
+
+    cell = PlannedCell(tmp_path, [hosts("a", 3, 2, "a100"), hosts("t", 3, 4, "t4")])
+    cell.append(PoolDefined(path="/p", command_id="p"))
+    cell.run(1_000)
+    strategies = "adaptive", "fragmentation"
+    for number in range(24):
+        gpu, models = (400, 700, 1_000, 2_000)[number % 4], ("a100",) if number % 3 == 0 else ()
+        resources = {"cpu": 500, "memory": 1_024, "gpu": gpu}
+        rules = PlacementRules(devices=(DeviceModels("gpu", models),)) if models else None
+        strategy, instances = strategies[number // 4 % 2], 1 + (gpu < 1_000)
+        cell.submit(f"j{number}", "/p", instances=instances, resources=resources, rules=rules, strategy=strategy)
+        if number % 3:
+            cell.run(500)
+    seen = dict.fromkeys(strategies, 0)
+    otherwise = 0
+    for round_, index, placed in decisions(cell):
+        columns = (column.tolist() for column in (*placed.items(), placed.host_array))
+        for job, instance, _, host in zip(*columns, strict=True):
+            found = derived(cell, round_, index, placed.job_ids[job], instance)
+            assert found.best[0].host_id == placed.host_ids[host]
+            scores = [each.score for each in found.best]
+            assert scores == sorted(scores)
+            assert all(sum(each.terms.values()) == pytest.approx(each.score) for each in found.best)
+            expected = {"loss", "room", "place"} if found.strategy == "adaptive" else {"loss"}
+            assert all({*each.terms} == expected for each in found.best)
+            assert found.strategy == "adaptive" or all(0 <= score <= 1 for score in scores)
+            free = [sum(each.free.values()) for each in found.best]
+            otherwise += free != sorted(free)
+            seen[found.strategy] += 1
+    cell.close()
+    assert all(count >= 5 for count in seen.values())
+    assert otherwise, "the order isn't that of pack"

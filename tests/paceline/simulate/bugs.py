@@ -33,10 +33,11 @@ from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.task_table import Rule
 from processors.placement.assignment import Assignment
-from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.cluster_view import ClusterView
 from processors.placement.hosts import Hosts
 from processors.placement.machine import Placement
 from processors.placement.runs import Runs
+from processors.placement.shape_view import ShapeView
 from processors.runtime.driver import Driver
 from processors.runtime.fold import Fold, Recorded
 

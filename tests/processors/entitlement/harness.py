@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from events.columns import ints, pack_ints, pack_longs
+from events.host_pools import KINDS
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted, JobChanged, RunsEnded
@@ -13,7 +14,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import Amounts, Vector
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.queues.parts import GANG, ROLES
-from processors.entitlement.queues.usage import PoolUsage
+from processors.entitlement.queues.usage import OF_KINDS, PoolUsage
 from tests.helpers.machines import Alone, Range, Run, columns, of, one, queued, ranges, ranges_of, runs_of, shaped
 
 
@@ -45,6 +46,10 @@ class World(Alone[Entitlement]):
         for pool in pools:
             for name in PoolUsage.__slots__:
                 assert getattr(self.machine.usage[pool], name) == getattr(copy.usage[pool], name), (pool, name)
+            for kind in range(len(KINDS)):
+                for name in (*OF_KINDS, "entitled", "on_slack", "waiting", "firm_waiting", "revocable_waiting"):
+                    ours, theirs = (each.usage.of_kind(pool, kind) for each in (self.machine, copy))
+                    assert getattr(ours, name) == getattr(theirs, name), (pool, kind, name)
         for pool in {*dict(self.machine.order.items()), *dict(copy.order.items())}:
             for name in ("waiting", "forms", "borrowed", "claims", "refused"):
                 assert getattr(self.machine.order[pool], name) == getattr(copy.order[pool], name), (pool, name)

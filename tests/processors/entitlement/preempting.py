@@ -72,7 +72,7 @@ class Preempting:
 
     def restored(self) -> None:
         self.shared.restored()
-        self.queues.restored(STANDARD_KINDS)
+        self.queues.restored(STANDARD_KINDS, False)
         self.task_records.restored()
         self.displacements.restored()
         self.requests.restored()

@@ -4,14 +4,16 @@ import pytest
 
 from events.codes import Code
 from events.resources import Vector
-from events.work_classes import CONTROLLERS, DAEMONS, FIRM
+from events.work_classes import CONTROLLERS, DAEMONS, FIRM, POOLED, SERVICES
 from processors.entitlement.bounds import (
     BOUNDLESS,
     BOUNDS,
     CLOSED,
     CONTROLLERS_SHARE,
     ENTITLEMENT,
+    HOST_POOLS,
     HOSTS,
+    KINDS_REACH,
     LIMIT,
     LIMIT_ABOVE,
     LIMITS,
@@ -80,10 +82,13 @@ def test_a_new_bound_is_obeyed_by_lending_and_once_borrowed_work_has_its_turn() 
 
 
 def test_each_bound_says_for_whom_it_holds() -> None:
-    assert BOUNDS.rights[0] == BOUNDS.beside_limits[0] == (ENTITLEMENT,)
+    assert BOUNDS.rights[0] == (ENTITLEMENT,)
+    assert BOUNDS.beside_limits[0] == (ENTITLEMENT,)
     assert BOUNDS.rights[FIRM | CONTROLLERS] == (RESERVATION, CONTROLLERS_SHARE, ENTITLEMENT)
     assert BOUNDS.rights[DAEMONS] == BOUNDS.loans[DAEMONS] == BOUNDS.loans[FIRM] == ()
     assert BOUNDS.limits == ((LIMITS,),) * len(BOUNDS.limits)
     assert BOUNDS.loans[0] == (LIMITS,)
     assert set(BOUNDS.loans[CONTROLLERS]) == {LIMITS, CONTROLLERS_SHARE}
+    assert BOUNDS.rights[POOLED] == (ENTITLEMENT, KINDS_REACH), "only where there are host pools"
+    assert BOUNDS.loans[POOLED | SERVICES] == (LIMITS, HOST_POOLS)
     assert BOUNDS.fixed[FIRM] == (LIMITS, RESERVATION), "of two that refuse the limit is told"

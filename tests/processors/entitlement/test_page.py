@@ -14,6 +14,7 @@ OTHERS = {
     *("restart_backoff", "restart_backoff_max", "forget_after", "ended_jobs_max", "exec", "drain_force"),
     *("release_after", "drain_after"),
     *("access", "agents", "names", "calls_per_s", "streams_per_actor", "late_after"),
+    "topology",
 }
 """Settings that have nothing to do with sharing."""
 

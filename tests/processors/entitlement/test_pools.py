@@ -9,6 +9,7 @@ from events.records.entitlement import PoolAnswered
 from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured
 from events.resources import STANDARD, Amounts
+from events.strategies import ADAPTIVE, PACK, SPREAD
 from tests.helpers.drawn import examples
 from tests.processors.entitlement.harness import World, cpu, told
 
@@ -195,3 +196,13 @@ def test_who_waits_below_a_pool_without_a_share_hears_which() -> None:
     assert not world.submit("waits", pool="/a/x")
     said = told(world.said, "waits")
     assert (said.code, said.pool, said.at) == (Code.SHARE_OF_NOTHING, "/a/x", "/a")
+
+
+def test_a_pool_without_a_strategy_is_adaptive_where_hosts_have_gpus_unless_it_is_from_before() -> None:
+    world = World()
+    for path, strategy in (("/old", ""), ("/new", "default"), ("/spread", "spread"), ("/spread/below", "default")):
+        assert world.define(path, path, strategy=strategy).code == Code.DONE
+    state = world.machine.shared
+    assert [state.strategy_of(path) for path in ("/old", "/new", "/spread/below")] == [PACK, PACK, SPREAD]
+    world.capacity({"cpu": 8000, "gpu": 2000})
+    assert [state.strategy_of(path) for path in ("/old", "/new", "/spread/below")] == [PACK, ADAPTIVE, SPREAD]

@@ -62,7 +62,7 @@ OTHER: dict[str, Any] = {
     "isolation": Isolation(level="cgroup", processes=8, output_head=64),
     "revocable": True,
     "secrets": (Secret(name="db", version=1),),
-    "rules": PlacementRules(tolerations=("dedicated",)),
+    "rules": PlacementRules(tolerations=("dedicated",), cores=1),
     "run_token": True,
     "sla": SlaPolicy(min_healthy_ms=5),
 }

@@ -4,6 +4,7 @@ import pytest
 
 from events.codes import Outcome, RunReport
 from events.columns import ints, pack_ints, pack_longs
+from events.device_columns import RunDevice, devices_of
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import (
@@ -469,6 +470,43 @@ def test_ports_of_a_job_that_is_forgotten_by_now_are_nobody_elses() -> None:
         ),
     )
     assert ints(one(said, RunsOrdered).ports).tolist() == [31001, 31002]
+
+
+def placed_on_devices(*tasks: tuple[str, int, int], device: list[int], count: list[int]) -> TasksPlaced:
+    """Tasks of host h1 with devices 0 and 1 and a whole core."""
+    return TasksPlaced(
+        **columns(list(tasks)),
+        host_ids=("h1",),
+        host_session=pack_longs([1]),
+        host=pack_ints([0] * len(tasks)),
+        device_ids=("0", "1", "core/5"),
+        device=pack_ints(device),
+        device_share=pack_ints([1000 - at for at in range(len(device))]),
+        device_mib=pack_ints(range(len(device))),
+        device_count=pack_ints(count),
+    )
+
+
+def test_devices_and_cores_reach_the_order_and_are_given_back_at_the_end_of_the_run() -> None:
+    world = World()
+    world.submit("a", instances=3)
+    gone = ("gone", 0, 1)
+    said = world.peer("placement", placed_on_devices(A0, gone, A1, device=[2, 0, 1, 1], count=[2, 1, 1]))
+    order = one(said, RunsOrdered)
+    assert [(at, [*devices]) for at, devices in devices_of(order)] == [
+        (0, [RunDevice("core/5", 1000, 0), RunDevice("0", 999, 1)]),
+        (1, [RunDevice("1", 997, 3)]),
+    ]
+    world.report(RunReport.STARTED, A0)
+    world.report(RunReport.EXITED, A0)
+    assert list(world.machine.ports.devices) == [("a", 1)]
+
+
+def test_a_run_without_devices_is_ordered_without_columns_for_them() -> None:
+    world = World()
+    world.submit("a")
+    order = one(world.place(A0), RunsOrdered)
+    assert (order.device_ids, order.device, order.device_count) == ((), b"", b"")
 
 
 def test_a_run_that_ends_as_its_job_is_stopped_keeps_no_admission() -> None:

@@ -261,6 +261,14 @@ def assert_alike(live: Placement, restored: Placement) -> None:
     ):
         assert np.array_equal(getattr(live.hosts, name), getattr(restored.hosts, name)), name
     assert live.hosts.ids == restored.hosts.ids
+    mine, other = live.hosts.devices, restored.hosts.devices
+    assert [mine.states.state(number).room for number in mine.column.tolist()] == [
+        other.states.state(number).room for number in other.column.tolist()
+    ]
+    assert [mine.of(number) for number in range(len(live.hosts.ids))] == [
+        other.of(number) for number in range(len(live.hosts.ids))
+    ]
+    assert live.hosts.vacated == restored.hosts.vacated
     assert live.hosts.in_maintenance == restored.hosts.in_maintenance
     assert live.hosts.ports.taken == restored.hosts.ports.taken
     held = {port for ports in live.hosts.ports.taken for port in ports}
@@ -269,12 +277,12 @@ def assert_alike(live: Placement, restored: Placement) -> None:
         assert live.hosts.ports.without([port]).tolist() == [port not in ports for ports in live.hosts.ports.taken]
     assert (live.runs.waits.tasks, live.runs.waits.ranges) == (restored.runs.waits.tasks, restored.runs.waits.ranges)
     assert live.next_wakeup() == restored.next_wakeup()
-    mine, other = live.runs.index, restored.runs.index
-    assert mine.daemons() == other.daemons()
+    jobs, others = live.runs.index, restored.runs.index
+    assert jobs.daemons() == others.daemons()
     for label in {label for row in live.runs.jobs.values() for label in row.labels.items()}:
-        assert mine.labelled(label) == other.labelled(label)
-        assert (terms := mine.shunned(dict([label]))) == other.shunned(dict([label]))
-        assert [mine.shunning(term) for term in terms] == [other.shunning(term) for term in terms]
+        assert jobs.labelled(label) == others.labelled(label)
+        assert (terms := jobs.shunned(dict([label]))) == others.shunned(dict([label]))
+        assert [jobs.shunning(term) for term in terms] == [others.shunning(term) for term in terms]
     constraints = [row.shape.constraints for row in live.runs.shapes.table.values()]
     for conditions in constraints:
         column = live.hosts.constraints.column(conditions)

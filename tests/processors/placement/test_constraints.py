@@ -1,5 +1,6 @@
 """The columns of conditions, taints and devices are what looking at each host alone would say, whatever changes."""
 
+import math
 import random
 
 import pytest
@@ -22,6 +23,8 @@ OPERATORS = {
     "glob": ("r*", "1*"),
 }
 TOLERATIONS = ("a", "a=r1", "b=", "c=2.0")
+HOST_POOLS = ("shared", "p1", "p2", "p3", "p4")
+Host = tuple[dict[str, str], dict[str, str], dict[str, str]]
 
 
 def drawn_request(draw: random.Random) -> Request:
@@ -37,18 +40,21 @@ def drawn_request(draw: random.Random) -> Request:
                 ConstraintRow(draw.choice(NAMES), operator, OPERATORS[operator], 0, 0 if parts else weight)
             )
     tolerations = tuple(sorted(draw.sample(TOLERATIONS, draw.randrange(3))))
-    return Request(tuple(conditions), tolerations, tuple(draw.sample(["gpu", "x"], draw.randrange(2))))
+    host_pools = tuple(draw.sample(HOST_POOLS, draw.choice([0, 0, 1, 2, 3, 5])))
+    return Request(tuple(conditions), tolerations, tuple(draw.sample(["gpu", "x"], draw.randrange(2))), host_pools)
 
 
 def drawn_values(draw: random.Random, names: tuple[str, ...]) -> dict[str, str]:
     return {name: draw.choice((*VALUES, "")) for name in names if draw.random() < 0.5}
 
 
-def alone(request: Request, host: tuple[dict[str, str], dict[str, str], dict[str, str]]) -> tuple[int, int]:
+def alone(request: Request, host: Host, host_pool: str) -> tuple[int, int]:
     """The first reason and the rank of a host, by itself."""
     attributes, taints, devices = host
     conditions = request.conditions
     unmet = first_unmet(conditions, attributes)
+    if unmet == MEETS and request.host_pools and host_pool not in request.host_pools:
+        unmet = len(conditions) + 2
     if unmet == MEETS and not all(is_tolerated(*taint, request.tolerations) for taint in taints.items()):
         unmet = len(conditions)
     mark = attributes.get("exclusive")
@@ -61,7 +67,12 @@ def alone(request: Request, host: tuple[dict[str, str], dict[str, str], dict[str
         own = [_hard(each) for each in conditions[at : at + 1 + conditions[at].parts]]
         if first_unmet(own, attributes) != MEETS:
             rank += conditions[at].weight
-    return MEETS, rank + (SPARED if devices.keys() - {*request.devices} else 0)
+    rank += SPARED if devices.keys() - {*request.devices} else 0
+    if len(request.host_pools) < 2:
+        return MEETS, rank
+    place = min(request.host_pools.index(host_pool), 3)
+    steps = 2 if len(request.host_pools) == 2 else 4
+    return MEETS, place * (128 // steps) + min(math.ceil(rank / steps), 128 // steps - 1)
 
 
 def _hard(condition: ConstraintRow) -> ConstraintRow:
@@ -71,24 +82,30 @@ def _hard(condition: ConstraintRow) -> ConstraintRow:
 @seeds(40, 12)
 def test_columns_follow_hosts(seed: int) -> None:
     draw = random.Random(seed)
-    columns, hosts = Constraints(), list[tuple[dict[str, str], dict[str, str], dict[str, str]]]()
+    columns, hosts, host_pools = Constraints(), list[Host](), list[str]()
     requests = [drawn_request(draw) for _ in range(6)]
     for _ in range(30):
         host = drawn_values(draw, NAMES), drawn_values(draw, ("a", "b", "c")), drawn_values(draw, ("gpu", "x"))
         number = draw.randrange(len(hosts) + 1)
         if number == len(hosts):
             hosts.append(host)
+            host_pools.append("shared")
         else:
             hosts[number] = host
         columns.changed(number, *host)
+        at = draw.randrange(len(hosts))
+        host_pools[at] = draw.choice(HOST_POOLS)
+        columns.pooled(at, host_pools[at])
         if len(hosts) > 3 and draw.random() < 0.1:
             columns.changed(len(hosts) - 1, {}, {}, {})
+            columns.pooled(len(hosts) - 1, "shared")
             columns.cut(len(hosts) - 1)
             hosts.pop()
+            host_pools.pop()
         for request in draw.sample(requests, 3):
             own = columns.of(request)
             found = list(zip(own.unmet.tolist(), own.rank.tolist(), strict=True))
-            assert found == [alone(request, each) for each in hosts], request
+            assert found == [alone(request, *each) for each in zip(hosts, host_pools, strict=True)], request
 
 
 def test_an_operator_looks_at_a_value_once_however_many_hosts_have_it(monkeypatch: pytest.MonkeyPatch) -> None:

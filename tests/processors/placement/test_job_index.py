@@ -12,11 +12,13 @@ from events.columns import I64
 from events.records.lifecycle import JobChanged
 from events.records.parts import PlacementRules, TaskAffinity, TaskShape
 from events.records.placement import TasksPlaced
+from events.topology import HOST
 from processors.placement import assignment, runs
+from processors.placement.devices.board import DeviceBoard
 from processors.placement.hosts import Hosts
 from processors.placement.job_index import JobIndex, Label
 from processors.placement.machine import Placement
-from processors.placement.neighbours import HOST, Neighbours, Seen
+from processors.placement.neighbours import Neighbours, Seen
 from processors.placement.room.arrivals import Arrivals, arrival_hosts
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
@@ -62,13 +64,18 @@ class AllTasks:
     """The twin of `Seen`: counts all tasks afresh each time."""
 
     def __init__(
-        self, runs: Runs, hosts: Hosts, arrivals: Arrivals, before: Sequence[tuple[str, int, I64]] = ()
+        self,
+        runs: Runs,
+        hosts: Hosts,
+        arrivals: Arrivals,
+        devices: DeviceBoard | None = None,
+        before: Sequence[tuple[str, int, I64]] = (),
     ) -> None:
-        self.arrivals = arrivals
+        self.arrivals, self.devices = arrivals, devices
         self.runs, self.hosts, self._put = runs, hosts, [*before]
 
     def now(self) -> "AllTasks":
-        return AllTasks(self.runs, self.hosts, self.arrivals, self._put)
+        return AllTasks(self.runs, self.hosts, self.arrivals, self.devices, self._put)
 
     def put(self, job_id: str, shape: int, hosts: I64) -> None:
         self._put.append((job_id, shape, hosts))

@@ -23,6 +23,8 @@ from processors.placement.room.board import (
 from processors.placement.room.search import WAYS, Plan, Search, find_plan
 from processors.state.preemption_rules import BATCH, CONTROLLER, SERVICE, Flag, Giver, Protection, Right
 
+MOVES = Right((9, 9), (9, 9), Flag.MOVE)
+
 
 class World(NamedTuple):
     """A small cluster: what is free on each host (kinds, ports), and who has places there."""
@@ -37,9 +39,9 @@ class World(NamedTuple):
         everywhere = np.ones(len(self.free), dtype=np.bool_)
         shapes = [(unit, host) for unit in self.units for host in unit.at]
 
-        def task_of(number: int, slots: object) -> tuple[list[int], np.ndarray]:
+        def task_of(number: int, slots: object) -> tuple[list[int], np.ndarray, None]:
             unit, host = shapes[number]
-            return unit.at[host], everywhere
+            return unit.at[host], everywhere, None
 
         return Board(
             free,
@@ -132,8 +134,8 @@ def room(world: World, picks: Iterable[Pick], part: Part, hosts: Iterable[int]) 
     for pick in picks:
         for host, amounts in pick.unit.at.items():
             free[:, host] += amounts
-        for host, amounts in pick.places:
-            free[:, host] -= amounts
+        for place in pick.places:
+            free[:, place.host] -= place.amounts
     among = np.array([host for host in dict.fromkeys(hosts) if part.open_[host]], dtype=np.int64)
     return int(fits(free, part.need, among, part.size).sum())
 
@@ -237,3 +239,20 @@ def test_within_the_numbers_of_a_right_a_plan_is_rarely_missed_and_never_against
             check(world, part, plan_)
     assert possible > 100
     assert missed <= possible // 7
+
+
+def test_moved_tasks_never_count_on_the_same_room() -> None:
+    """They leave several hosts, each for one task of a gang, and room elsewhere is found for each host by itself."""
+    moved = 0
+    for seed in range(400):
+        random = Random(3000 + seed)
+        full = [unit(key, "/own", {key: [random.randint(1, 3), 0, 0]}, lost=random.randint(0, 9)) for key in range(4)]
+        free = [[0, 0, 0]] * len(full) + [[random.randint(0, 4), 0, 0] for _ in range(2)]
+        gang = Part((1, 0, 0), np.arange(len(free)) < len(full), 1, True, random.randint(2, 3))
+        found = plan(World(free, numbered(full), {}, Taker("/own", 1, (9, 0), MOVES)), [gang], (Way.MOVE,))
+        taken = [0] * len(free)
+        for place in (place for each in found.picks for place in each.places) if found is not None else ():
+            taken[place.host] += place.amounts[0]
+        assert all(one <= room for one, (room, _, _) in zip(taken, free, strict=True)), seed
+        moved += found is not None
+    assert moved > 100

@@ -139,7 +139,7 @@ def test_others_may_disturb_a_job_so_often_in_an_hour() -> None:
     assert world.ask(*runs("web", 0), why=RunCause.DRAIN) == runs("web", 0)
     world.later(600_000)
     assert world.ask(*runs("web", 1), why=RunCause.PREEMPT) == runs("web", 1)
-    assert world.ask(*runs("web", 2), why=RunCause.REBALANCE) == []
+    assert world.ask(*runs("web", 2), why=RunCause.DRAIN) == []
     assert codes(world) == [(Code.SLA_RATE_REACHED, 2, 2)]
     assert world.deferred[-1].until_array.tolist() == [(world.now - 600_000 + HOUR_MS) // 1000]
     assert world.ask(*runs("web", 3), why=RunCause.UPDATE) == runs("web", 3), "updates don't count"

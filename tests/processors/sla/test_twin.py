@@ -36,7 +36,7 @@ POLICIES: tuple[tuple[int | None, SlaPolicy | None], ...] = (
     (1, SlaPolicy(replace="before", surge=2, replace_wait_ms=60_000)),
 )
 GROUPS = (None, SlaPolicy(min_available_percent=80), SlaPolicy(min_available=7), SlaPolicy(max_unavailable_percent=10))
-WHYS = (RunCause.DRAIN, RunCause.UPDATE, RunCause.PREEMPT, RunCause.REBALANCE)
+WHYS = (RunCause.DRAIN, RunCause.UPDATE, RunCause.PREEMPT)
 WHAT = (
     *("ask", "ask", "ask", "ask_host", "ask_gang", "end", "order", "up", "up", "withdraw", "stopping", "stop", "start"),
     *("silent", "back", "later", "later", "policy", "group", "restart", "add_surplus"),

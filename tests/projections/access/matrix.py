@@ -56,6 +56,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/host-resumptions"): HOSTS,
     ("POST", "/v1/host-uncordons"): HOSTS,
     ("POST", "/v1/hosts/{host_id}/taints"): {"key": "slow"},
+    ("POST", "/v1/hosts/{host_id}/devices"): {"device": "0"},
     ("POST", "/v1/hosts/{host_id}/volume-removals"): {"job_id": "{job}", "instance": 0, "name": "data"},
     ("POST", "/v1/bindings"): {"subject": "eve", "role": "viewer", "pool": "{pool}"},
     ("POST", "/v1/tokens"): {"subject": "eve"},
@@ -64,9 +65,13 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/jobs"): {**JOB, "pool": "{pool}"},
     ("POST", "/v1/jobs/{job_id}/prefetches"): {"image": f"busybox@sha256:{'0' * 64}"},
     ("POST", "/v1/jobs/{job_id}/priorities"): {"priority": 3},
+    ("POST", "/v1/jobs/{job_id}/rebalances"): {},
     ("POST", "/v1/jobs/{job_id}/starts"): {"instances": "0"},
     ("POST", "/v1/jobs/{job_id}/tasks/{instance}/execs"): {"command": ["true"]},
     ("POST", "/v1/jobs/{job_id}/updates"): {"spec": {**JOB, "job_id": "{job}", "pool": "{pool}"}},
+    ("PUT", "/v1/host-pools/{name}"): {},
+    ("POST", "/v1/host-pools/{name}/assignments"): HOSTS,
+    ("POST", "/v1/host-pools/{name}/moves"): {"source": "shared", "count": 1},
     ("PUT", "/v1/maintenance-windows/{window_id}"): {"schedule": "0 2 * * *", "duration": "1h", **HOSTS},
     ("POST", "/v1/maintenances"): {"maintenance_id": "other", **HOSTS},
     ("POST", "/v1/pool-plans"): {"pools": [{"path": "{pool}/x"}]},
@@ -158,7 +163,7 @@ class Matrix:
         """What an actor is answered about its own pool, or another one."""
         pool, job_id, host = (OWN, "own", "h1") if about == "own" else (OTHER, "other", "h2")
         names = {"job_id": job_id, "path": f"{pool[1:]}/x", "host_id": host, "instance": "0"}
-        names["name"] = job_id if "secrets" in path else "front"
+        names["name"] = job_id if "secrets" in path else "shared" if "host-pools" in path else "front"
         others = {"machine": "entitlement", "number": "1", "version": "1", "exec_id": "e", "subject": job_id}
         url = path.format(**names, **others, maintenance_id="kernel", window_id="night", **ACCESS)
         token = TOKEN if actor == "cell" else token_of(actor)

@@ -21,6 +21,7 @@ from tests.helpers.drawn import seeds
 from tests.helpers.written_cell import ended, held, preempted, unplaced
 from tests.projections.access.test_limited_reads import OF_MAPS, asking
 from tests.projections.conftest import TOKEN, Api
+from tests.projections.ui.test_devices import host_with_cards, run_with
 
 ENDLESS = ("/v1/events", "/ui/stream")
 """Routes without an end: the stream has a test of its own."""
@@ -40,10 +41,16 @@ class Foreign(NamedTuple):
     label: str
     instances: int
     reason: str
+    card: str
+    """A device of the host of both that one of them has."""
 
 
-ADS = Foreign(("/ads", "/mapsque"), tuple(f"a{number}" for number in range(12)), "h1", "bob", "geo", 3, "wrong bids")
-ZOO = Foreign(("/zoo", "/maps-2"), tuple(f"z{number}" for number in range(12)), "h9", "eve", "bio", 5, "lost lions")
+ADS = Foreign(
+    ("/ads", "/mapsque"), tuple(f"a{number}" for number in range(12)), "h1", "bob", "geo", 3, "wrong bids", "0"
+)
+ZOO = Foreign(
+    ("/zoo", "/maps-2"), tuple(f"z{number}" for number in range(12)), "h9", "eve", "bio", 5, "lost lions", "3"
+)
 
 
 def written(api: Api, foreign: Foreign, seed: int) -> None:
@@ -64,7 +71,11 @@ def written(api: Api, foreign: Foreign, seed: int) -> None:
             pool = random.choice(foreign.pools)
             fields: dict[str, Any] = {"owner": foreign.who, "labels": {"team": foreign.label}}
             cell.accept(next(theirs), pool=pool, instances=foreign.instances, description=foreign.reason, **fields)
-    cell.run("m0", host_id="h2")
+    host_with_cards(cell, "h2")
+    run_with(cell, "m0", {"1": (400, 16384), "core/0": (1000, 0)}, "h2")
+    run_with(
+        cell, foreign.jobs[4], {"1": (300, 8192), foreign.card: (1000, 0), f"core/{foreign.card}": (1000, 0)}, "h2"
+    )
     cell.run(foreign.jobs[0], host_id=foreign.host)
     steps = [
         lambda: cell.decide("entitlement", held("m1", (0,), pool="/maps", at="/maps")),

@@ -16,6 +16,7 @@ from projections.access.identity import EVERYTHING, Identity, begin
 from projections.queries import access
 from projections.views import limited_reads, limited_tables, tables
 from tests.projections.conftest import Api
+from tests.projections.ui.test_devices import host_with_cards, run_with
 
 OF_MAPS = Identity(subject="ann", reads=("/maps",))
 OF_JOBS = [name for name, of in tables.metadata.tables.items() if "job_id" in of.c and name != "turns"]
@@ -145,6 +146,22 @@ def test_a_host_is_seen_with_own_runs_alone(told: Api) -> None:
     assert (host["host_id"], host["runs"], host["allocated"]) == ("h2", 1, {"cpu": 1, "memory": "512MiB"})
     assert [each["job_id"] for each in tasks] == ["m0"]
     assert told.get("/v1/hosts/h2")["runs"] == 2
+
+
+def test_devices_and_cores_that_others_have_are_left_out(told: Api) -> None:
+    host_with_cards(told.cell, "h2")
+    told.cell.accept("m9", pool="/maps")
+    run_with(told.cell, "m9", {"0": (400, 16384), "core/0": (1000, 0)}, "h2")
+    run_with(told.cell, "a1", {"0": (300, 8192), "1": (1000, 40960), "core/1": (1000, 0)}, "h2")
+    told.fold()
+    with asking(OF_MAPS):
+        host = told.get("/v1/hosts/h2")
+    assert [(each["id"], each["used"], each["memory_used"]) for each in host["devices"]] == [("0", 0.4, "16GiB")]
+    assert [each["job_id"] for each in host["devices"][0]["runs"]] == ["m9"]
+    assert host["cores"] == []
+    whole = told.get("/v1/hosts/h2")
+    assert [(each["id"], each["used"]) for each in whole["devices"]][:2] == [("0", 0.7), ("1", 1)]
+    assert [each["free"] for each in whole["cores"]] == [[], [2, 3]]
 
 
 def test_a_run_reads_its_own_job_alone(told: Api) -> None:

@@ -2,7 +2,14 @@
 
 from typing import Any
 
+import msgspec
+
+from events.columns import pack_ints
+from events.device_columns import RunDevice, device_fields
 from paceline.moments.order import PlacementCandidate, PlacementResult
+from tests.helpers.written_cell import admitted
+from tests.helpers.written_cell import placed as placed_on
+from tests.projections.ui.test_devices import host_with_cards
 
 
 class Derived:
@@ -47,6 +54,23 @@ def test_a_placement_has_its_decision_and_the_candidates(api):
     assert (body["why"], body["strategy"], body["hosts"], body["feasible"]) == ("", "pack", 2, 2)
     assert [each["free"] for each in body["candidates"]] == [{"cpu": 2}, {"cpu": 3}]
     assert [each["chosen"] for each in body["candidates"]] == [each.host_id == body["host_id"] for each in best]
+
+
+def test_a_placement_names_the_devices_and_cores_of_the_run(api):
+    api.pool("/p")
+    host_with_cards(api.cell)
+    api.cell.accept("a", instances=2)
+    rows = [[RunDevice("0", 400, 16384)], [RunDevice("1", 1000, 40960), RunDevice("core/3", 1000, 0)]]
+    fields = {name: each if name == "device_ids" else pack_ints(each) for name, each in device_fields(rows).items()}
+    api.cell.decide("entitlement", admitted("a", (0, 1), 1))
+    api.cell.decide("placement", msgspec.structs.replace(placed_on("a", (0, 1), 1, "h1"), **fields))
+    api.fold()
+    told, _ = answer(api, PlacementResult(why="later"))
+    assert told.json()["devices"] == [{"id": "1", "share": 1, "memory": "40GiB"}]
+    assert told.json()["cores"] == [3]
+    told, _ = answer(api, PlacementResult(why="later"), "/v1/jobs/a/tasks/0/placements")
+    assert told.json()["devices"] == [{"id": "0", "share": 0.4, "memory": "16GiB"}]
+    assert "cores" not in told.json()
 
 
 def test_a_placement_that_cannot_be_derived_has_what_the_log_says(api):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from events.records.placement import CapacityChanged
+
 
 def test_a_job_has_the_strategy_that_it_names_or_that_of_the_first_pool_above_with_one(api):
     api.pool("/a", strategy="spread")
@@ -33,6 +35,25 @@ def test_a_job_has_the_strategy_that_it_names_or_that_of_the_first_pool_above_wi
     assert api.get("/v1/jobs/everywhere")["strategy_in_effect"] is None
 
 
+def test_where_hosts_have_gpus_pools_defined_since_there_is_adaptive_have_it_if_none_has_another(api):
+    api.cell.decide("placement", CapacityChanged(version=1, capacity={"cpu": 8000, "gpu": 2000}, hosts=1))
+    api.pool("/old")
+    api.pool("/new", strategy="default")
+    api.pool("/new/below", strategy="default")
+    api.pool("/spread", strategy="spread")
+    api.pool("/spread/below", strategy="default")
+    pools = {each["path"]: each for each in api.get("/v1/pools")["pools"]}
+    assert {path: each["strategy_in_effect"]["text"] for path, each in pools.items()} == {
+        "/old": "pack (the default)",
+        "/new": "adaptive (the default)",
+        "/new/below": "adaptive (the default)",
+        "/spread": "spread",
+        "/spread/below": "spread (that of pool /spread)",
+    }
+    assert [pools[path]["strategy"] for path in ("/new", "/spread", "/spread/below")] == [None, "spread", None]
+    assert api.get("/v1/pools/new")["strategy_in_effect"]["name"] == "adaptive"
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [("spraed", "; did you mean spread?"), ("load", "; did you mean load-aware?"), ("best", ""), (7, "")],
@@ -42,4 +63,6 @@ def test_a_strategy_that_is_none_is_refused_with_the_nearest(api, name, hint):
     body = api.problem(told, 422, "INVALID_POOL")
     [fault] = (body or told.json())["errors"]
     assert fault["pointer"] == "/strategy"
-    assert fault["message"] == f"must be 'pack', 'spread', 'balanced' or 'load-aware'{hint}"
+    assert (
+        fault["message"] == f"must be 'pack', 'spread', 'balanced', 'load-aware', 'fragmentation' or 'adaptive'{hint}"
+    )

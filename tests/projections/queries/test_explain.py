@@ -21,7 +21,7 @@ from events.records.hosts import HostOffered
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobHeld, PreemptionAnswered, RunsAvailable, RunsStopping
 from events.records.parts import Cause, NearMiss
-from events.records.placement import GangsReturned, HostLost, HostsReserved, HostTainted
+from events.records.placement import GangsReturned, HostLost, HostsReserved, HostTainted, PreemptionAsked
 from events.records.pools import CellConfigured, PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import STANDARD_KINDS
@@ -464,7 +464,9 @@ def test_parts_of_a_job_have_reasons_of_their_own(waiting):
         ("LIMIT_REACHED", "pool", 1),
         ("NO_HOST_FITS", "now", 1),
     ]
-    assert found["reasons"][1]["nearest"] == [{"host_id": "h17", "lacks": {"cpu": 0.5, "memory": "2GiB"}}]
+    assert found["reasons"][1]["nearest"] == [
+        {"host_id": "h17", "lacks": {"cpu": 0.5, "memory": "2GiB"}, "devices": ""}
+    ]
     up(waiting.cell, "a", (0,))
     assert [each["code"] for each in why(waiting)["reasons"]] == ["LIMIT_REACHED"]
     up(waiting.cell, "a", (1,))
@@ -557,6 +559,20 @@ def test_a_victim_of_many_orders_is_told_of_all_of_them_though_the_last_was_defe
     assert reasons == {0: "preempted for job w", 1: "preempted for job w", 2: None}
 
 
+def test_runs_that_were_moved_to_make_room_say_so_and_for_which_job(contest):
+    cell = contest.cell
+    order = replace(preempted(1, {"v": (0,)}, "w"), code=str(Code.REBALANCED))
+    cell.decide("entitlement", order)
+    cell.decide("lifecycle", ended("v", (0,), Outcome.PREEMPTED), queued("v", (0,), 2), answer(cell, 1, "LEFT"))
+    contest.fold()
+    [task] = [each for each in contest.get("/v1/jobs/v/tasks")["tasks"] if each["instance"] == 0]
+    assert task["reason"] == "moved to make room for job w (REBALANCED)"
+    (moved,) = [
+        each["detail"] for each in contest.get("/v1/jobs/v/history")["events"] if each["event"] == "PreemptionsOrdered"
+    ]
+    assert (moved["code"], moved["for_job"]) == (Code.REBALANCED, "w")
+
+
 def test_tasks_that_fail_when_they_are_preempted_are_told_for_whom(api):
     api.cell.host()
     api.cell.accept("v", instances=3, on_preempt="fail")
@@ -638,6 +654,21 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     assert "preemption has been allowed since 2023-11-14T22:15:20.000Z; it goes on" in reason["message"]
     up(contest.cell, "w", (0,))
     assert why(contest, "w")["headline"] is None
+
+
+def test_the_alternative_is_named_for_which_room_is_made_and_why_not_those_before_it(contest):
+    unit = {"job_id": "w", "first": 0, "count": 1, "run": 1, "host_ids": ("h1",), "tasks": pack_ints([1])}
+    by = {"alternative": 1, "passed_codes": ("NO_DEVICES_FIT",)}
+    victims = {"job_ids": ("v",), "victim_run": pack_ints([1]), "way": pack_ints([2])}
+    victims |= {column: pack_ints([0]) for column in ("shape", "job", "instance")}
+    contest.cell.decide("placement", PreemptionAsked(**unit, **victims, **by))
+    contest.cell.decide("entitlement", preempted(7, {"v": (0,)}, "w"))
+    assert "1 run leaves for it by alternative 1 of any_of (0: NO_DEVICES_FIT) (" in told(contest, "w")[2]
+    contest.cell.decide("entitlement", answer(contest.cell, 7, "DEFERRED"))
+    reserved = {**unit, "until_ms": contest.cell.ms + 600_000, "kept": {"cpu": 500}, "state": "RESERVED"}
+    contest.cell.decide("placement", HostsReserved(**reserved, alternative=0))
+    messages = [each["message"] for each in why(contest, "w")["reasons"]]
+    assert any("h1 is reserved for 1 task by alternative 0 of any_of, 0.5 cpu kept" in each for each in messages)
 
 
 def test_a_gang_that_taints_keep_away_is_told_which_host_has_one(waiting):
@@ -802,7 +833,7 @@ def test_who_lacks_a_device_hears_of_the_field_that_asks_for_it_and_not_of_const
     code, actor, said = told(api)
     assert (code, actor) == ("CONSTRAINT_MISMATCH", "you")
     assert said.endswith(
-        "; leave out devices of the job, or add hosts that offer paceline/device/dev/fuse (docs/hosts.md)"
+        "; leave out device_files of the job, or add hosts that offer paceline/device/dev/fuse (docs/hosts.md)"
     )
 
 

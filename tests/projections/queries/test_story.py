@@ -57,6 +57,12 @@ def test_each_kind_of_record_is_told_in_a_sentence_that_names_what_it_is_about(r
         assert name is None or Ref(kind, name) in line, text
 
 
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_each_kind_of_record_that_is_in_histories_of_jobs_is_told_there(record: type[Event]) -> None:
+    for _, detail in details(example(record)):
+        assert text_of(story_jobs.line_of(record.__name__, detail))
+
+
 def told() -> Iterator[Event]:
     for topic in ALL:
         for record in past().scan(topic.name, 0):
@@ -69,7 +75,7 @@ def told() -> Iterator[Event]:
 def test_all_records_of_a_history_are_told_also_to_each_of_their_jobs() -> None:
     for event in told():
         assert text_of(story.line_of(event, KINDS))
-        for _, detail in details(event) if type(event).__name__ in story_jobs.SENTENCES else ():
+        for _, detail in details(event):
             assert text_of(story_jobs.line_of(type(event).__name__, detail))
 
 

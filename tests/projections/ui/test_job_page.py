@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,8 @@ from projections.queries.job_runs import HostRuns, JobRun, RunsByHost
 from projections.queries.task_columns import TaskColumns
 from projections.ui import job_gantt, run_lanes
 from projections.ui.app import add_ui
+from projections.ui.host_words import DEVICE_SHAPES
+from projections.ui.host_words import SHAPES as HOST_SHAPES
 from projections.ui.job_failure import RECOVERED_MS, failure_shown
 from projections.ui.pages import job, job_tasks
 from projections.ui.rendering import environment
@@ -269,13 +272,30 @@ def test_every_state_has_a_shape():
     source = (
         'import state with context %}{% for name in names %}{{ state(name) }}{% endfor %}{% include "shapes.html" %}'
     )
-    names = [*JOB_STATES, *list(TaskState.__members__)[1:]]
+    names = [*JOB_STATES, *list(TaskState.__members__)[1:], *HOST_SHAPES.values(), *DEVICE_SHAPES.values()]
     template = environment().from_string('{% from "macros.html" ' + source)
     html = template.render(names=names, off="", session=None, link=None)
     drawn = set(re.findall(r'<symbol id="([^"]+)"', html))
     used = re.findall(r'href="#(sh-[^"]+)"', html)
     assert len(used) >= len(names)
     assert set(used) <= drawn
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"resources": {"cpu": 1, "gpu": 2}, "devices": {"models": {"gpu": ["a100", "h100"]}, "within": "link_group"}},
+         "1 cpu, 64MiB memory, 2 gpu a100 or h100, in one link group"),
+        ({"resources": {"gpu": 1}, "cores": 8, "numa": "one"},
+         "8 whole cores, 64MiB memory, 1 gpu, at one NUMA node"),
+        ({"any_of": [{"resources": {"cpu": 1, "gpu": 2}}, {"cores": 1}], "ports": ["http"]},
+         "1 cpu, 512MiB memory, 2 gpu; or else 1 whole core, 512MiB memory, port http"),
+    ],
+)  # fmt: skip
+def test_the_page_says_which_devices_and_cores_one_task_asks_for(ui: Pages, asked: dict[str, Any], words: str) -> None:
+    ui.cell.accept("a", **asked)
+    ui.fold()
+    assert f"per task {words} strategy" in text_of(ui.page("/jobs/a"), "live_facts")
 
 
 def test_the_page_says_what_runs_that_ended_used_of_what_they_asked_for(ui: Pages) -> None:

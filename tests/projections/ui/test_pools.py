@@ -147,7 +147,7 @@ def test_the_command_that_is_shown_makes_the_pool_as_it_is(tmp_path: Path) -> No
     pool = PoolDefined(
         path="/p", command_id="c", reservation={"cpu": 1500, "memory": 2048}, limit={"cpu": 20_000}, share={"cpu": 3},
         share_default=2, static=("cpu",), preemption_delay_ms=5000, closed=True, owners=(HOSTILE,), open_jobs_max=5,
-        description=HOSTILE,
+        description=HOSTILE, strategy="default",
     )  # fmt: skip
     api = Api(tmp_path)
     api.pool(

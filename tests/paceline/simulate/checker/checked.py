@@ -14,6 +14,7 @@ from events.records.hosts import HostConnected, HostOffered
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
 from events.records.placement import HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.pools import PoolDefined
+from paceline.simulate.checker.devices import Devices
 from paceline.simulate.checker.history import Round, Taken, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.orders import Orders
@@ -133,7 +134,7 @@ class World:
         self.pools = Pools(history, 0)
         self.orders, self.reasons, self.rest = Orders(self.pools), Reasons(self.pools), Rest()
         self.hosts = Hosts()
-        self.plans = Plans(self.hosts, self.pools)
+        self.plans = Plans(self.hosts, self.pools, Devices())
         self.serving = Serving(self.hosts, self.plans, self.pools)
         self.entitlement(
             [], [PoolAnswered(path="/", pools_offset=at, command_id="c", code="DONE") for at in range(len(facts))]

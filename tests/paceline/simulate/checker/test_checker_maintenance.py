@@ -41,10 +41,23 @@ def test_nothing_is_put_on_a_host_that_drains_and_none_is_drained_with_runs() ->
     world = World()
     fold = stages(world)
     world.runs(job("web", "/a", kind="stateless"), 1)
+    drained = world.round([], [staged(Stage.DRAINED)])
+    world.hosts.round(drained)
     with pytest.raises(Violation, match="are there"):
-        fold.round(world.round([], [staged(Stage.DRAINED)]))
+        fold.round(drained)
     with pytest.raises(Violation, match="which is DRAINING"):
         fold.round(world.round([], [staged(Stage.DRAINING), placed("web", 1)]))
+
+
+def test_a_host_that_was_empty_when_it_was_drained_may_take_tasks_in_the_same_round() -> None:
+    world = World()
+    fold = stages(world)
+    world.waits(job("web", "/a", kind="stateless"))
+    fold.round(world.round([], [staged(Stage.DRAINING, by="host-pool")]))
+    moved = world.round([], [staged(Stage.DRAINED, by="host-pool"), staged(Stage.UP, by=""), placed("web", 0)])
+    world.hosts.round(moved)
+    fold.round(moved)
+    assert world.hosts.on("h") == [("web", 0)]
 
 
 def test_nobody_is_forced_before_the_time_that_was_set() -> None:

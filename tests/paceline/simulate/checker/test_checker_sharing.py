@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import pytest
 from msgspec.structs import replace
 
+from events.cell_settings import change_of, changed
 from events.codes import Outcome
 from events.columns import pack_ints
 from events.records.entitlement import (
@@ -20,7 +21,7 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Cause
-from events.records.pools import PoolDefined
+from events.records.pools import CellConfigured, PoolDefined
 from events.records.rounds import TimerPassed
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.preemptions import Preemptions
@@ -76,6 +77,19 @@ def test_an_order_breaks_a_rule(order: PreemptionsOrdered, says: str) -> None:
     world = contended()
     world.later(2 * MINUTE)
     breaks(world, says, [asked(3, run=2 if "run 2" in says else 1)], [order])
+
+
+def test_hosts_are_cleared_below_a_reservation_once_either_time_is_over() -> None:
+    for clear_after_ms, in_order in ((2 * MINUTE, True), (30 * MINUTE, False)):
+        world = contended(RESERVED)
+        settings = CellConfigured(command_id="c", move_after_ms=5 * MINUTE, clear_after_ms=clear_after_ms)
+        world.pools.settings = changed(world.pools.settings, change_of(settings))
+        world.later(2 * MINUTE)
+        order = ordered(3, way=CLEAR, code="HOSTS_CLEARED")
+        if in_order:
+            world.entitlement([asked(3, way=CLEAR)], [order])
+        else:
+            breaks(world, "the gang waits for 120000 ms", [asked(3, way=CLEAR)], [order])
 
 
 def test_nobody_is_asked_before_the_claim_is_sustained_or_by_one_who_has_a_place() -> None:

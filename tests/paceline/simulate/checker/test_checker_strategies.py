@@ -9,7 +9,9 @@ from events.strategies import PACK
 from paceline.simulate.checker.history import Violation
 from processors.entitlement.state import State
 from processors.placement.admissions import Admissions
-from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.cluster_view import ClusterView
+from processors.placement.rows import JobRow
+from processors.placement.shape_view import ShapeView
 from tests.scenarios.test_sharing import failures
 
 SCENARIO = Path(tests.scenarios.__file__).parent / "placement/strategies.yaml"
@@ -28,8 +30,8 @@ def test_placement_goes_by_the_strategy_of_the_pool(monkeypatch: pytest.MonkeyPa
 
 
 def test_placement_goes_by_the_strategy_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of_pool_alone(self: ClusterView, number: int, of_pool: int = PACK, host: int | None = None) -> ShapeView:
-        return ShapeView(self, number, self._known[number], host, of_pool)
+    def of_pool_alone(self: ClusterView, number: int, job: JobRow | None = None, host: int | None = None) -> ShapeView:
+        return ShapeView(self, self._known[number], (number, PACK if job is None else job.strategy, (), host))
 
     monkeypatch.setattr(ClusterView, "shape", of_pool_alone)
     with pytest.raises(Violation, match=r"places .* by pack, it asks balanced: balanced"):

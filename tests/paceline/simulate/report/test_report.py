@@ -14,6 +14,7 @@ from paceline.cli.main import run
 from paceline.simulate.report import plots
 from paceline.simulate.report.html import _of_jobs
 from paceline.simulate.report.results import bounded_slowdown
+from paceline.simulate.report.terminal import summary
 from tests.helpers import ROOT
 from tests.helpers.play import CELL, play
 
@@ -95,17 +96,37 @@ pools: [{path: /p}]
 jobs:
   - {job_id: a, pool: /p, instances: 32, resources: {cpu: 1}, sim: {duration: 10s}}
   - {job_id: b, pool: /p, instances: 2, resources: {cpu: 1.25}, sim: {duration: 10s}}
-  - {job_id: c, pool: /p, instances: 2, resources: {cpu: 1, gpu: 1.5}, sim: {duration: 10s}}
+  - {job_id: c, pool: /p, instances: 3, resources: {cpu: 1, gpu: 1}, sim: {duration: 10s}}
   - {job_id: d, pool: /p, instances: 4, resources: {cpu: 1, gpu: 1}, sim: {duration: 10s}}
 """)
     by_size = {at: "".join(chart for _, _, chart in _of_jobs(session.jobs, at)) for at in ("cpu", "gpu")}
     assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size["cpu"]) == [
-        ("2", "1"),
-        ("2.5 - 4", "2"),
+        ("2.5 - 4", "3"),
         ("32", "1"),
     ]
     assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size["gpu"]) == [("3 - 4", "2")]
     assert "GPUs that the whole job asks for" in by_size["gpu"]
+
+
+def test_pools_use_what_has_a_place_and_ask_for_all_that_runs_or_waits(capsys):
+    """`large` can't be admitted, `wide` is and finds no host for its last task."""
+    session = play("""
+end: 10s
+hosts: [{name: h, count: 3, resources: {cpu: 8, gpu: 4}}]
+pools: [{path: /a}, {path: /b}, {path: /b/c, limit: {gpu: 4}}]
+jobs:
+  - {job_id: wide, pool: /a, instances: 4, resources: {cpu: 1, gpu: 3}, sim: {duration: 1h}}
+  - {job_id: large, pool: /b/c, instances: 4, gang: {min: 4}, resources: {cpu: 1, gpu: 2}, sim: {duration: 1h}}
+""")
+    summary(session)
+    lines = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    head = next(line for line in lines if line[0] == "POOL")
+    used, asked = head.index("GPU USED"), head.index("GPU ASKED")
+    assert {line[0]: (line[used], line[asked]) for line in lines if line[0][:1] == "/"} == {
+        "/a": ("9", "12"),
+        "/b": ("0", "8"),
+        "/b/c": ("0", "8"),
+    }
 
 
 class Page(HTMLParser):

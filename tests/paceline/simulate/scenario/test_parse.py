@@ -132,7 +132,6 @@ def test_names_stand_once_and_services_need_an_end():
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ("hosts: [{name: g, resources: {cpu: 1}, host_pool: batch}]", "Paceline has no host pools"),
         ("jobs: [{job_id: a, pool: /p, sim: {usage: {cpu: 1}}}]", "what tasks use"),
     ],
 )

@@ -1,0 +1,183 @@
+"""`paceline what-if`."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from events.bounds import INT_MAX
+from paceline.cli.commands.common import (
+    FOLDER,
+    Duration,
+    Since,
+    data_option,
+    examples,
+    log_options,
+    only_the_file,
+    output_option,
+)
+from paceline.client.json_type import Json
+from paceline.output import Column, live, note, now, say, show, span, table
+
+RUNS_MAX = 1000
+LINE_EVERY_S = 5.0
+COLUMNS = "recorded", "again", "changed"
+
+
+@click.command(
+    epilog=examples(
+        "paceline what-if --from -7d --set /maps:share=2",
+        "paceline what-if --from -2d --to -1d --set /a:reservation:gpu=4 --out a/",
+        "paceline what-if --from -7d --file pools.yaml --fail-if 'cell use < -5%'",
+        "paceline what-if --from -24h --set cell:preemption_delay=60s -o json",
+    )
+)
+@click.argument("history", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@data_option
+@log_options
+@click.option(
+    "--from", "start", type=Since(), required=True, metavar="TIME", help="Start of the stretch: a time, or -7d."
+)
+@click.option("--to", "end", type=Since(), metavar="TIME", help="End of the stretch. [default: now]")
+@click.option(
+    "--set", "settings", multiple=True, metavar="PATH:FIELD[:RESOURCE]=VALUE",
+    help="What is otherwise: a field of a pool, or cell:NAME=VALUE. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--file", "pools", type=click.Path(path_type=Path), metavar="FILE", help="Pools as `pool apply` takes them."
+)
+@click.option(
+    "--runs", type=click.IntRange(1, RUNS_MAX), default=5, show_default=True, metavar="N", help="Pairs of runs."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, INT_MAX), default=1, show_default=True, metavar="N", help="Of the first pair."
+)
+@click.option(
+    "--jitter", type=Duration(), default="50ms", show_default=True, metavar="TIME",
+    help="Runs start and end up to so much later than history says, so that pairs tell chance from effect.",
+)  # fmt: skip
+@click.option(
+    "--fail-if", "conditions", multiple=True, metavar="CONDITION",
+    help="Exit with 1 if this holds, such as 'pool /maps mean_wait > +20%'. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--min-calibration", type=click.FloatRange(0, 1), default=0.8, show_default=True, metavar="SHARE",
+    help="If fewer first starts are within 60 s of when they were, nothing is told.",
+)  # fmt: skip
+@click.option("--out", type=FOLDER, metavar="DIR", help="Write report.md, summary.json and jobs.csv there.")
+@output_option
+def what_if(
+    history: Path | None,
+    data: Path | None,
+    config: Path | None,
+    log: Json,
+    start: str,
+    end: str | None,
+    settings: tuple[str, ...],
+    pools: Path | None,
+    runs: int,
+    seed: int,
+    jitter: float,
+    conditions: tuple[str, ...],
+    min_calibration: float,
+    out: Path | None,
+    form: str,
+) -> int:
+    """Decide a stretch of history again with something changed.
+
+    Each pair of runs decides it once without the change and once with it, on the recorded facts and lengths of runs.
+    The cell may be running; nothing is written to it. FILE is a log range that `paceline log export` wrote.
+
+    Exits with 1 if a condition of --fail-if holds, with 3 if one can't be told, with 2 if there is nothing to compare.
+    """
+    from paceline.history.importer import imported_history
+    from paceline.history.open_log import open_log
+    from paceline.history.start_state import start_of
+    from paceline.job_files import read_pools
+    from paceline.moments.log_cut import read_time
+    from paceline.services.settings import load
+    from paceline.whatif import report
+    from paceline.whatif.compare import compare
+    from paceline.whatif.conditions import answers, read_condition, worst
+    from paceline.whatif.settings import change_of, read_setting
+    from paceline.whatif.stretch import read_stretch
+
+    only_the_file(history, data, log)
+    if not settings and pools is None:
+        raise click.UsageError("say what is otherwise: --set PATH:FIELD=VALUE, or --file FILE")
+    changes, bounds = [read_setting(each) for each in settings], [read_condition(each) for each in conditions]
+    pool_files = {each.path: each.body for each in read_pools([str(pools)])} if pools else {}
+    from_ms, to_ms = read_time(start), read_time(end) if end else int(now().timestamp() * 1000)
+    if from_ms >= to_ms:
+        raise click.UsageError("--from isn't before --to")
+    with imported_history(history, data) as folder:
+        opened = load(config, data=folder, **log)
+        base = open_log(opened)
+        try:
+            stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(opened.data, name))
+            change = change_of(stretch, changes, pool_files)
+            done = compare(stretch, change, runs, seed, round(jitter * 1000), _say(from_ms, to_ms, runs))
+        finally:
+            base.close()
+    verdicts = answers(done, bounds, report.is_calibrated(done, min_calibration))
+    body = report.body_of(stretch, change, done, verdicts, min_calibration)
+    if out is not None:
+        report.write(body, out)
+    show(form, body, change.lines, lambda: _print(body))
+    if out is not None:
+        note(f"{out}: report.md, summary.json, jobs.csv")
+    return int(worst(verdicts))
+
+
+def _say(from_ms: int, to_ms: int, runs: int) -> Callable[[int, bool, int], None]:
+    """Progress on stderr: on a terminal one line that changes."""
+    last = [time.monotonic()]
+    drawn = live(sys.stderr)
+
+    def say_it(pair: int, changed: bool, at_ms: int) -> None:
+        if time.monotonic() - last[0] < (0.2 if drawn else LINE_EVERY_S):
+            return
+        last[0] = time.monotonic()
+        share = (pair + (changed + (at_ms - from_ms) / (to_ms - from_ms)) / 2) / runs
+        text = f"pair {pair + 1} of {runs}, {'with' if changed else 'without'} the change: {share:.0%}"
+        if drawn:
+            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.flush()
+        else:
+            note(text)
+
+    return say_it
+
+
+def _print(body: Json) -> None:
+    from datetime import datetime
+
+    from paceline.whatif import report
+
+    if live(sys.stderr):
+        sys.stderr.write("\r\033[K")
+    seconds = (datetime.fromisoformat(body["to_at"]) - datetime.fromisoformat(body["from_at"])).total_seconds()
+    say(f"{'; '.join(body['change'])}, from {body['from_at']} on; {span(seconds)}, {body['pairs']} pairs of runs")
+    say(f"trust    {report.trust_text(body)}")
+    say(f"lengths  {report.lengths_text(body)}")
+    table(
+        report.shown(body),
+        [
+            Column("OF", report.name_of),
+            Column("FIGURE", report.figure_name),
+            *(Column(name.upper(), _number(name), right=True) for name in COLUMNS),
+            Column("EFFECT (90 %)", report.effect_text, right=True),
+            Column("", lambda row: row["verdict"]),
+        ],
+    )
+    for each in body["conditions"]:
+        say(f"{each['condition']}: {each['holds']}")
+
+
+def _number(name: str) -> Callable[[Any], str]:
+    from paceline.whatif.report import number
+
+    return lambda row: number(row[name])

@@ -1,0 +1,140 @@
+"""Figures of pools, owners and the cell in a stretch of time: waits, turnaround, counts and use."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+
+import numpy as np
+
+from events.codes import Outcome
+from paceline.whatif.run_table import NEVER, Job, RunTable
+
+CELL = "cell"
+FIGURES = ("mean_wait", "p95_wait", "turnaround", "begun", "ended", "use", "preempted", "lost_work")
+"""Seconds, but for `begun`, `ended` and `preempted`, which count jobs and runs; `use` is cores on average, `lost_work`
+core-seconds of runs that were preempted.
+"""
+COUNTS = frozenset({"begun", "ended", "preempted"})
+MORE_IS_BETTER = frozenset({"begun", "ended", "use"})
+LESS_IS_BETTER = frozenset({"mean_wait", "p95_wait", "turnaround", "preempted", "lost_work"})
+
+
+@dataclass
+class _Sums:
+    waits_ms: list[int] = field(default_factory=list)
+    turnarounds_ms: list[int] = field(default_factory=list)
+    begun: int = 0
+    ended: int = 0
+    core_ms: int = 0
+    preempted: int = 0
+    lost_core_ms: int = 0
+
+    def figures(self, span_ms: int) -> dict[str, float]:
+        return {
+            "mean_wait": fmean(self.waits_ms) / 1000 if self.waits_ms else 0.0,
+            "p95_wait": float(np.quantile(self.waits_ms, 0.95)) / 1000 if self.waits_ms else 0.0,
+            "turnaround": fmean(self.turnarounds_ms) / 1000 if self.turnarounds_ms else 0.0,
+            "begun": self.begun,
+            "ended": self.ended,
+            "use": self.core_ms / 1000 / span_ms,
+            "preempted": self.preempted,
+            "lost_work": self.lost_core_ms / 1_000_000,
+        }
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The wait of a job up to its first run, or to the end of the stretch, in milliseconds."""
+
+    waited_ms: int
+    began_ms: int
+    host: str
+
+
+class Measured:
+    """The figures of one course of events, between two times in milliseconds since 1970."""
+
+    def __init__(self, table: RunTable, from_ms: int, to_ms: int) -> None:
+        self.waits: dict[str, Wait] = {}
+        """The wait of each job that waited within the stretch."""
+        self._span = from_ms, to_ms
+        self._table = table
+        self._sums: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
+        for job in table.jobs.values():
+            self._add(job)
+
+    def figures(self) -> dict[tuple[str, str], dict[str, float]]:
+        """By group, which is `pool` and its path, `owner` and its name, or `cell`."""
+        from_ms, to_ms = self._span
+        return {group: sums.figures(to_ms - from_ms) for group, sums in self._sums.items()}
+
+    def _add(self, job: Job) -> None:
+        from_ms, to_ms = self._span
+        if job.kind != "batch" or job.submitted_ms >= to_ms:
+            return
+        sums = [self._sums[group] for group in groups_of(job)]
+        began_ms = job.began_ms if NEVER < job.began_ms < to_ms else NEVER
+        if job.submitted_ms != NEVER and (began_ms == NEVER or began_ms >= from_ms):
+            ended_before = NEVER < job.ended_ms < from_ms
+            if not ended_before:
+                self._waited(job, began_ms, sums)
+        if job.submitted_ms != NEVER and from_ms <= job.ended_ms < to_ms:
+            for each in sums:
+                each.ended += 1
+                each.turnarounds_ms.append(job.ended_ms - job.submitted_ms)
+        self._used(job, sums)
+
+    def _waited(self, job: Job, began_ms: int, sums: Iterable[_Sums]) -> None:
+        to_ms = self._span[1]
+        until_ms = began_ms if began_ms != NEVER else min(to_ms, job.ended_ms if job.ended_ms != NEVER else to_ms)
+        first = next((row for rows in job.runs.values() for row in rows), None)
+        host = self._table.hosts[self._table.run(first).host] if first is not None else ""
+        self.waits[job.job_id] = Wait(until_ms - job.submitted_ms, began_ms, host)
+        for each in sums:
+            each.waits_ms.append(until_ms - job.submitted_ms)
+            each.begun += began_ms != NEVER
+
+    def _used(self, job: Job, sums: Iterable[_Sums]) -> None:
+        from_ms, to_ms = self._span
+        cores = job.resources.get("cpu", 0)
+        ran_ms = preempted = lost_ms = 0
+        for rows in job.runs.values():
+            for run in map(self._table.run, rows):
+                if run.began_ms == NEVER:
+                    continue
+                over_ms = run.over_ms if run.over_ms != NEVER else to_ms
+                ran_ms += max(0, min(over_ms, to_ms) - max(run.began_ms, from_ms))
+                if run.outcome == Outcome.PREEMPTED and from_ms <= over_ms < to_ms:
+                    preempted, lost_ms = preempted + 1, lost_ms + over_ms - run.began_ms
+        for each in sums:
+            each.core_ms += ran_ms * cores
+            each.preempted += preempted
+            each.lost_core_ms += lost_ms * cores
+
+
+def groups_of(job: Job) -> list[tuple[str, str]]:
+    """The groups that a job counts in: its pool and those above it, its owner, the cell."""
+    parts = job.pool.strip("/").split("/")
+    pools = [("pool", "/" + "/".join(parts[:count])) for count in range(1, len(parts) + 1)]
+    return [*pools, *([("owner", job.owner)] if job.owner else []), (CELL, "")]
+
+
+def share_within(recorded: Mapping[str, Wait], again: Mapping[str, Wait], within_ms: int) -> float | None:
+    """The share of the jobs that began in history which begin again within so many milliseconds of when they did."""
+    begun = {job_id: wait for job_id, wait in recorded.items() if wait.began_ms != NEVER}
+    if not begun:
+        return None
+    near = sum(
+        job_id in again and again[job_id].began_ms != NEVER and abs(again[job_id].began_ms - wait.began_ms) <= within_ms
+        for job_id, wait in begun.items()
+    )
+    return near / len(begun)
+
+
+def share_on_same_host(recorded: Mapping[str, Wait], again: Mapping[str, Wait]) -> float | None:
+    """The share of those jobs that have their first run on the same host."""
+    begun = {job_id: wait for job_id, wait in recorded.items() if wait.began_ms != NEVER}
+    if not begun:
+        return None
+    return sum(job_id in again and again[job_id].host == wait.host for job_id, wait in begun.items()) / len(begun)

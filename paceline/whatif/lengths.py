@@ -1,0 +1,195 @@
+"""The lengths of the runs of a branch, by what history knows of them.
+
+A task's n-th run that no decision cuts short lasts as long as its n-th natural end in history took, with that exit code
+and that delay until it had started. What history doesn't know is drawn from tasks like it, by a seed for each task, so
+that both branches of a pair draw alike. Each length says by its flag which rule gave it.
+"""
+
+import random
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from events.codes import Outcome, RunReport
+from paceline.plans.run_reports import RunId
+from paceline.whatif.run_table import NATURAL, NEVER, Job, Run, RunTable
+
+LIKE_MIN = 3
+"""So many known lengths make a group that is drawn from."""
+SERVICES = frozenset({"stateless", "stateful", "daemon"})
+OBSERVED, DRAWN, GUESSED, SERVICE, ADDED = "observed", "drawn", "guessed", "service", "added"
+SILENCE_MS = 10_000
+"""The gateway says that a host is silent when it hasn't heard it for about so long."""
+GUESS_MS = 60_000
+"""The length of a run of which nothing at all is known, as long again as it has lasted, at least this."""
+
+
+class Length(NamedTuple):
+    """The course of a run, in milliseconds since its order. `ends_ms` None: it goes on until it is stopped."""
+
+    starts_ms: int
+    ends_ms: int | None
+    report: int
+    code: int
+    flag: str
+    health: tuple[tuple[int, int], ...] = ()
+    """Reports of health: milliseconds since the order, and the report."""
+
+
+class Lengths:
+    """The lengths that history knows. `ends_ms`: when it ends, for runs that go on there."""
+
+    def __init__(self, table: RunTable, ends_ms: int, seed: int, jitter_ms: int = 0) -> None:
+        """`jitter_ms`: each run starts, and ends, later by up to so much, as drawn for it."""
+        self.flags: Counter[str] = Counter()
+        """Runs by the rule that gave their length."""
+        self.core_ms: Counter[str] = Counter()
+        """Milli-CPU-milliseconds by the same."""
+        self._table = table
+        self._ends_ms = ends_ms
+        self._seed = seed
+        self._jitter_ms = jitter_ms
+        self._groups: dict[tuple[object, ...], list[float]] = {}
+        self._starts_ms = _median([each for each in self._delays() if each >= 0])
+        for job in table.jobs.values():
+            self._learn(job)
+        for lengths in self._groups.values():
+            lengths.sort()
+
+    def of(self, job: Job, run: RunId, natural: int, passed_ms: int = 0) -> Length:
+        """The length of a run of a task that has had so many natural ends before; it has lasted `passed_ms` already."""
+        if job.kind in SERVICES:
+            length = self._of_service(run)
+        else:
+            instance = run[1]
+            length = self._known(job, instance, natural, passed_ms) or self._drawn(job, instance, natural, passed_ms)
+        if self._jitter_ms:
+            length = self._jittered(length, run)
+        self.flags[length.flag] += 1
+        if length.ends_ms is not None:
+            self.core_ms[length.flag] += (length.ends_ms - length.starts_ms) * job.resources.get("cpu", 0)
+        return length
+
+    def stop_ms(self, job: Job, run: RunId) -> int:
+        """The time that a run takes to stop, in milliseconds: as that run took, or the last of its job."""
+        rows = [self._table.row_of(run), *(row for rows in job.runs.values() for row in reversed(rows))]
+        stopped = (self._table.run(row) for row in rows if row != NEVER)
+        return next((each.reported_ms - each.stopping_ms for each in stopped if each.report == RunReport.STOPPED), 0)
+
+    def _jittered(self, length: Length, run: RunId) -> Length:
+        draws = random.Random(f"{self._seed}:{run}")
+        starts_ms = length.starts_ms + draws.randint(0, self._jitter_ms)
+        if length.ends_ms is None:
+            return length._replace(starts_ms=starts_ms)
+        return length._replace(
+            starts_ms=starts_ms, ends_ms=max(starts_ms, length.ends_ms) + draws.randint(0, self._jitter_ms)
+        )
+
+    def _known(self, job: Job, instance: int, natural: int, passed_ms: int) -> Length | None:
+        rows = [row for row in job.runs.get(instance, ()) if _is_natural(self._table.run(row))]
+        if natural < len(rows):
+            row = rows[natural]
+            length = self._as_it_was(row)
+            if length.ends_ms is not None and length.ends_ms >= passed_ms:
+                return length
+        return None
+
+    def _of_service(self, run: RunId) -> Length:
+        """The run of that number ends as it did where nobody had stopped it; any other goes on."""
+        row = self._table.row_of(run)
+        if row != NEVER and _is_natural(self._table.run(row)):
+            return self._as_it_was(row)
+        health = tuple(self._table.extra.get(row, ()))
+        starts_ms = self._starts_ms if row == NEVER else _starts_ms(self._table.run(row), self._starts_ms)
+        return Length(starts_ms, None, 0, 0, SERVICE, health)
+
+    def _as_it_was(self, row: int) -> Length:
+        run = self._table.run(row)
+        health = tuple(self._table.extra.get(row, ()))
+        return Length(_starts_ms(run), run.reported_ms - run.ordered_ms, run.report, run.code, OBSERVED, health)
+
+    def _drawn(self, job: Job, instance: int, natural: int, passed_ms: int) -> Length:
+        """A length among those of tasks like it that are longer than what is known of this one."""
+        member = instance < job.gang
+        drawn = random.Random(f"{self._seed}:{job.job_id}:{'gang' if member else instance}:{natural}").random()
+        members = range(job.gang) if member else (instance,)
+        floor_ms = max([passed_ms, *(self._lasted_ms(job, each) for each in members)])
+        for group in _groups(job):
+            lengths, unit_ms = self._groups.get(group, []), _unit_ms(job, group)
+            first = bisect_right(lengths, floor_ms / unit_ms)
+            if (longer := len(lengths) - first) >= LIKE_MIN:
+                return self._ending(int(lengths[first + int(drawn * longer)] * unit_ms), DRAWN)
+        if job.limit_ms > floor_ms:
+            return self._ending(floor_ms + int(drawn * (job.limit_ms - floor_ms)), GUESSED)
+        return self._ending(floor_ms + max(GUESS_MS, floor_ms), GUESSED)
+
+    def _ending(self, ran_ms: int, flag: str) -> Length:
+        return Length(self._starts_ms, self._starts_ms + max(1, ran_ms), RunReport.EXITED, 0, flag)
+
+    def _lasted_ms(self, job: Job, instance: int) -> int:
+        """The longest that a run of a task has lasted that was cut short after its last natural end."""
+        lasted_ms = 0
+        for run in reversed([*self._table.runs_of(job, instance)]):
+            if _is_natural(run):
+                break
+            if run.began_ms != NEVER:
+                lasted_ms = max(lasted_ms, self._cut_ms(run) - run.began_ms)
+        return lasted_ms
+
+    def _cut_ms(self, run: Run) -> int:
+        """When a run was cut short: of one that was lost when its host was last heard, of one that goes on the end."""
+        if run.outcome == Outcome.LOST:
+            silent = self._table.silent_ms.get(self._table.hosts[run.host], [])
+            at = bisect_right(silent, run.over_ms)
+            return silent[at - 1] - SILENCE_MS if at else run.began_ms
+        return run.over_ms if run.over_ms != NEVER else self._ends_ms
+
+    def _learn(self, job: Job) -> None:
+        """Notes how long the tasks of a job ran that ended by themselves; a gang counts once."""
+        if job.kind in SERVICES:
+            return
+        ran = [
+            run.reported_ms - run.started_ms
+            for instance, rows in job.runs.items()
+            if instance == 0 or instance >= job.gang
+            for run in map(self._table.run, rows)
+            if run.report == RunReport.EXITED and run.code == 0 and run.started_ms != NEVER
+        ]
+        for group in _groups(job):
+            unit_ms = _unit_ms(job, group)
+            self._groups.setdefault(group, []).extend(each / unit_ms for each in ran)
+
+    def _delays(self) -> Iterator[int]:
+        columns = self._table.column
+        return (start - order for order, start in zip(columns("ordered_ms"), columns("started_ms"), strict=True))
+
+
+def _groups(job: Job) -> Iterator[tuple[object, ...]]:
+    """The groups of tasks like those of a job, the nearest first."""
+    yield "job", job.job_id
+    yield "owner and limit", job.owner, job.limit_ms
+    part = "limit" if job.limit_ms else "whole"
+    yield "owner", job.owner, part
+    yield "pool", job.pool, part
+    yield "cell", part
+
+
+def _unit_ms(job: Job, group: tuple[object, ...]) -> int:
+    """The unit of the lengths of a group: milliseconds, or the limit of each job."""
+    return job.limit_ms if group[-1] == "limit" else 1
+
+
+def _is_natural(run: Run) -> bool:
+    return run.report in NATURAL
+
+
+def _starts_ms(run: Run, otherwise_ms: int = 0) -> int:
+    """Milliseconds from the order to the first report that it runs."""
+    if run.started_ms == NEVER:
+        return otherwise_ms
+    return run.started_ms - run.ordered_ms
+
+
+def _median(values: list[int]) -> int:
+    return sorted(values)[len(values) // 2] if values else 0

@@ -1,0 +1,192 @@
+"""The answer as JSON, and as Markdown for reviewers."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from paceline.client.json_type import Json
+from paceline.moments.log_cut import write_time
+from paceline.whatif.branch import Change
+from paceline.whatif.compare import NEAR_MS, Comparison, Effect
+from paceline.whatif.conditions import Answer, Condition
+from paceline.whatif.figures import CELL, COUNTS, LESS_IS_BETTER, MORE_IS_BETTER
+from paceline.whatif.stretch import Stretch
+
+NOISE, GAINS, LOSES, UNKNOWN = "noise", "gains", "loses", "can't tell"
+ANSWERS = {Answer.NO: "no", Answer.YES: "yes", Answer.UNKNOWN: "can't tell"}
+CALIBRATION_MS = 60_000
+"""A first start so near to when it was counts as given again."""
+MODEL = (
+    "People do in each branch what they did in history: that they submit more where the queue is short isn't in the "
+    "model."
+)
+
+
+def is_calibrated(comparison: Comparison, least: float) -> bool:
+    """Whether enough of what happened comes again without a change."""
+    near = comparison.trust.near[CALIBRATION_MS]
+    return near is not None and near >= least
+
+
+def verdict(effect: Effect, calibrated: bool) -> str:
+    """Whether a group gains by the change, in one figure."""
+    if effect.effect == 0 and effect.within == 0:
+        return ""
+    if effect.within is None or not calibrated:
+        return UNKNOWN
+    if effect.is_noise:
+        return NOISE
+    if effect.figure in MORE_IS_BETTER:
+        return GAINS if effect.effect > 0 else LOSES
+    if effect.figure in LESS_IS_BETTER:
+        return GAINS if effect.effect < 0 else LOSES
+    return ""
+
+
+def body_of(
+    stretch: Stretch, change: Change, comparison: Comparison, verdicts: Sequence[tuple[Condition, Answer]], least: float
+) -> Json:
+    """All of the answer. Times are RFC 3339, waits in seconds, shares from 0 to 1."""
+    trust, calibrated = comparison.trust, is_calibrated(comparison, least)
+    runs, core_ms = sum(comparison.flags.values()), sum(comparison.core_ms.values())
+    return {
+        "from_at": write_time(stretch.from_ms),
+        "to_at": write_time(stretch.to_ms),
+        "change": list(change.lines),
+        "pairs": comparison.pairs,
+        "model": MODEL,
+        "trust": {
+            "near": {f"{ms // 1000}s": trust.near[ms] for ms in NEAR_MS},
+            "same_host": trust.same_host,
+            "preempted_recorded": trust.preempted_recorded,
+            "preempted_again": trust.preempted_again,
+            "min_calibration": least,
+            "calibrated": calibrated,
+        },
+        "lengths": {
+            flag: {
+                "runs": count / runs if runs else 0.0,
+                "core_seconds": comparison.core_ms.get(flag, 0) / core_ms if core_ms else 0.0,
+            }
+            for flag, count in sorted(comparison.flags.items())
+        },
+        "facts": {rule: count / comparison.pairs for rule, count in sorted(comparison.rules.items())},
+        "figures": [_figure(effect, calibrated) for effect in comparison.effects],
+        "jobs": [
+            {"job_id": job_id, "wait": before, "changed_wait": after} for job_id, before, after in comparison.jobs
+        ],
+        "conditions": [{"condition": each.text, "holds": ANSWERS[answer]} for each, answer in verdicts],
+    }
+
+
+def _figure(effect: Effect, calibrated: bool) -> Json:
+    kind, name = effect.group
+    return {
+        "of": kind,
+        "name": name,
+        "figure": effect.figure,
+        "recorded": effect.recorded,
+        "again": effect.again,
+        "changed": effect.changed,
+        "effect": effect.effect,
+        "within": effect.within,
+        "verdict": verdict(effect, calibrated),
+    }
+
+
+def name_of(row: Json) -> str:
+    """The group of a figure as tables show it."""
+    return CELL if row["of"] == CELL else str(row["name"]) if row["of"] == "pool" else f"owner {row['name']}"
+
+
+def figure_name(row: Json) -> str:
+    """A figure as tables show it, with its unit."""
+    unit = {"use": " cores", "lost_work": " core s"}.get(row["figure"], "" if row["figure"] in COUNTS else " s")
+    return f"{row['figure'].replace('_', ' ')}{unit}"
+
+
+def number(value: float | None) -> str:
+    """A figure in few digits."""
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def effect_text(row: Json) -> str:
+    """`+97.6 ± 19.2`; without an interval the effect alone."""
+    sign = "+" if row["effect"] > 0 else ""
+    within = "" if row["within"] is None else f" ± {number(row['within'])}"
+    return f"{sign}{number(row['effect'])}{within}"
+
+
+def shown(body: Json) -> list[Json]:
+    """The figures that tables show: those that the change moves, and the mean wait of each pool and of the cell."""
+    return [
+        row
+        for row in body["figures"]
+        if (row["of"] != "owner" and (row["figure"] == "mean_wait" or row["effect"]))
+        or (row["figure"] == "mean_wait" and row["effect"])
+    ]
+
+
+def trust_text(body: Json) -> str:
+    """The likeness of the branches without a change to history."""
+    trust = body["trust"]
+    near, host = trust["near"]["60s"], trust["same_host"]
+    if near is None:
+        return "no job began in the stretch, so nothing tells how well it is given again"
+    low = "" if trust["calibrated"] else f"; below {trust['min_calibration']:.0%}, so no effect is told"
+    return (
+        f"again without a change: {near:.0%} of first starts within 60 s of when they were, {host:.0%} on the same "
+        f"host, {number(trust['preempted_recorded'])} -> {number(trust['preempted_again'])} preempted{low}"
+    )
+
+
+def lengths_text(body: Json) -> str:
+    """The rules that gave the lengths of runs."""
+    parts = [f"{each['runs']:.0%} {flag}" for flag, each in body["lengths"].items()]
+    return f"{', '.join(parts) or 'no runs'}; facts: {_facts(body)}"
+
+
+def _facts(body: Json) -> str:
+    return ", ".join(f"{number(count)} {rule}" for rule, count in body["facts"].items()) or "none"
+
+
+def markdown(body: Json) -> str:
+    """The report for reviewers."""
+    lines = [
+        f"# What if: {'; '.join(body['change'])}",
+        "",
+        f"From {body['from_at']} to {body['to_at']}, {body['pairs']} pairs of runs. {body['model']}",
+        "",
+        f"* Trust: {trust_text(body)}.",
+        f"* Lengths: {lengths_text(body)}.",
+        "",
+    ]
+    if body["conditions"]:
+        lines += ["| condition | holds |", "| --- | --- |"]
+        lines += [f"| `{each['condition']}` | {each['holds']} |" for each in body["conditions"]]
+        lines.append("")
+    lines += [
+        "| of | figure | recorded | again | changed | effect (90 %) | |",
+        "| --- | --- | --: | --: | --: | --: | --- |",
+    ]
+    for row in shown(body):
+        numbers = " | ".join(number(row[name]) for name in ("recorded", "again", "changed"))
+        lines.append(f"| {name_of(row)} | {figure_name(row)} | {numbers} | {effect_text(row)} | {row['verdict']} |")
+    if body["jobs"]:
+        lines += ["", "| job | wait s | with the change |", "| --- | --: | --: |"]
+        lines += [
+            f"| {each['job_id']} | {number(each['wait'])} | {number(each['changed_wait'])} |" for each in body["jobs"]
+        ]
+    return "\n".join([*lines, ""])
+
+
+def write(body: Json, out: Path) -> None:
+    """Writes report.md, summary.json and jobs.csv to a folder, which is made where it isn't there."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "summary.json").write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / "report.md").write_text(markdown(body), encoding="utf-8")
+    with (out / "jobs.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["job_id", "wait", "changed_wait"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(body["jobs"])

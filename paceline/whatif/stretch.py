@@ -1,0 +1,116 @@
+"""A stretch of history as a branch needs it: what each machine was at its start, the facts in it, and all its runs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+
+from events.acceptance import Chain
+from events.delivery import Inbox, read_fact
+from events.log.port import Log, LogRecord
+from events.rounds import Delivered
+from events.topics import ALL, FACTS, HOSTS, JOBS, TASKS, rounds_of
+from paceline.client.errors import PacelineError
+from paceline.moments.log_cut import CutLog, before, closed, write_time
+from paceline.whatif.run_table import LIFECYCLE, RunTable
+from processors.cell_machines import machines
+from processors.runtime.fold import Fold
+from processors.runtime.replay import Replay
+from processors.runtime.store import MemoryStore
+
+CHUNK = 2000
+Stored = Callable[[str], MemoryStore | None]
+"""By machine, a store from which it goes on up to the start of a stretch; None: the first record of the log."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """History from one time to another, in milliseconds since 1970."""
+
+    log: Log
+    from_ms: int
+    to_ms: int
+    starts: Mapping[str, int]
+    """Where each topic stands at its start: everything before has happened in each branch too."""
+    stores: Mapping[str, MemoryStore]
+    """Each machine after its last round before the start."""
+    runs: RunTable
+    """All runs that history knows of, those after the stretch too."""
+    facts: list[Delivered]
+    """The facts within the stretch, in the order of their times."""
+
+    def folds(self) -> dict[str, Fold]:
+        """The machines at the start, made for a branch that uses them up."""
+        return {name: self.fold(name) for name in self.stores}
+
+    def fold(self, name: str) -> Fold:
+        """One machine at the start."""
+        fold = Fold(machines(self.log.cell)[name](), self.log.cell)
+        fold.restore(self.stores[name])
+        return fold
+
+    def base(self) -> Log:
+        """The log as it was at the start."""
+        return CutLog(self.log, self.starts)
+
+
+def read_stretch(log: Log, from_ms: int, to_ms: int, stored: Stored = lambda machine: None) -> Stretch:
+    """Reads what stands in a log of a stretch, and folds the machines up to its start. Raises `PacelineError` where
+    there is nothing of that time, or history differs before it.
+    """
+    starts = closed(log, before(log, from_ms))
+    ends = before(log, to_ms)
+    if all(ends[topic] <= starts[topic] for topic in FACTS):
+        raise PacelineError(
+            f"Nothing was recorded between {write_time(from_ms)} and {write_time(to_ms)}: choose another stretch."
+        )
+    stores = {name: _folded(log, name, starts, stored(name)) for name in machines(log.cell)}
+    return Stretch(log, from_ms, to_ms, starts, stores, _runs(log), list(_facts(log, starts, ends)))
+
+
+def _folded(log: Log, name: str, starts: Mapping[str, int], store: MemoryStore | None) -> MemoryStore:
+    """The store of a machine after its last round before the stretch."""
+    store = store or MemoryStore()
+    topic = rounds_of(name)
+    run = Replay(machines(log.cell)[name](), CutLog(log, {topic: starts[topic]}), store)
+    for _ in run.rounds(decide=False):
+        pass
+    if run.result.difference is not None:
+        raise PacelineError(f"{run.result.difference.reason.removesuffix('.')}. See `paceline log verify`.")
+    return store
+
+
+def _runs(log: Log) -> RunTable:
+    """The runs of the whole log, as far back as it reaches."""
+    table = RunTable()
+    for delivered in _delivered(log, {topic: log.bounds(topic)[0] for topic in (JOBS.name, LIFECYCLE)}):
+        table.take(delivered)
+    for topic in (TASKS.name, HOSTS.name):  # a fact comes as soon as it is read: orders first
+        for record in log.scan(topic, log.bounds(topic)[0]):
+            table.take(read_fact(record))
+    return table
+
+
+def _delivered(log: Log, positions: Mapping[str, int]) -> Iterator[Delivered]:
+    """The records of some topics from there on, in causal order."""
+    inbox = Inbox(positions, {}, {"lifecycle": Chain()}, log.cell)
+    reader = log.reader(positions)
+    ends = log.ends(positions)
+    try:
+        while any(reader.position(topic) < end for topic, end in ends.items()):
+            inbox.add(reader.poll(CHUNK, 0))
+            yield from inbox.deliver(CHUNK)
+        yield from inbox.deliver(1 << 60)
+    finally:
+        reader.close()
+
+
+def _facts(log: Log, starts: Mapping[str, int], ends: Mapping[str, int]) -> Iterator[Delivered]:
+    """The facts within the stretch by time, those of one time by topic."""
+    topics = [topic.name for topic in ALL if topic.machine is None]
+    records = [record for topic in topics for record in _records(log, topic, starts[topic], ends[topic])]
+    records.sort(key=lambda record: record.at_ms)
+    return filter(lambda delivered: delivered.event is not None, map(read_fact, records))
+
+
+def _records(log: Log, topic: str, start: int, end: int) -> Iterator[LogRecord]:
+    return takewhile(lambda record: record.offset < end, log.scan(topic, start)) if start < end else iter(())

@@ -1,0 +1,1 @@
+"""What-if: branches of history."""
