@@ -25,7 +25,7 @@ def submit(cell: CellProcess, job_id: str, **asked: Any) -> None:
 def nodes_of(cell: CellProcess, job_id: str) -> set[int]:
     """The NUMA nodes of the cores and cards that the running tasks of a job have."""
     tasks = cell.get(f"/v1/jobs/{job_id}/tasks").json()["tasks"]
-    cores = {number // 8 for task in tasks for number in task["cores"]}
+    cores = {number // 8 for task in tasks for number in task.get("cores", ())}
     return cores | {int(device["id"]) for task in tasks for device in task.get("devices", ())}
 
 

@@ -89,7 +89,7 @@ def only_untouched_cards_are_shared(patch: pytest.MonkeyPatch) -> None:
 PLANTED: dict[Plant, Found] = {
     any_host_pool_will_do: Found("host_pools/kinds-of-jobs", "places .* which is in batch_reserved: /p may not"),
     host_pools_bound_nobody: Found(
-        "host_pools/admission-stays-within", "admits sweep: 6000 cpu of claims of /research reach nothing but"
+        "host_pools/admission-stays-within", "entitles .*/research.* to 6000 cpu, .* have 4000"
     ),
     kinds_of_jobs_are_one: Found("host_pools/batch-stays-within-its-kind", "claims of /p reach nothing but .'shared'."),
     loans_know_no_host_pools: Found(
