@@ -133,10 +133,13 @@ def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault
 
 def read_pools(sources: Sequence[str]) -> list[PoolFile]:
     """The pools of files, each a document or an item of a list, parents before their children. Raises `Faults`."""
+    return _pools_of(*_documents(sources), sources)
+
+
+def _pools_of(documents: list[Document], faults: list[Fault], sources: Sequence[str]) -> list[PoolFile]:
     from events.spec.job import POOL_PATTERN
     from events.spec.pool import PoolSpec
 
-    documents, faults = _documents(sources)
     pools: list[PoolFile] = []
     used: dict[str, str] = {}
     for document in (each for whole in documents for each in _items(whole)):
@@ -156,7 +159,19 @@ def read_pools(sources: Sequence[str]) -> list[PoolFile]:
 
 def read_one(source: str, model: type[M]) -> tuple[M, Document]:
     """The single document of a file, checked, and where its parts stand. Raises `Faults`."""
+    return _one_of(*_documents([source]), source, model)
+
+
+def read_pools_or_one(source: str, model: type[M]) -> list[PoolFile] | tuple[M, Document]:
+    """The pools of a file; its single document where that is a mapping without the path of a pool. Raises `Faults`."""
     documents, faults = _documents([source])
+    value = documents[0].value if len(documents) == 1 else None
+    if isinstance(value, dict) and value and "path" not in value:
+        return _one_of(documents, faults, source, model)
+    return _pools_of(documents, faults, [source])
+
+
+def _one_of(documents: list[Document], faults: list[Fault], source: str, model: type[M]) -> tuple[M, Document]:
     if len(documents) > 1:
         faults.append(documents[1].fault("", "a second document; one belongs into a file"))
     checked = _checked(documents[0], documents[0].value, model, faults) if documents else None

@@ -5,18 +5,17 @@ facts that were recorded then, with hosts that run things as long as they ran.
 import heapq
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from events.codec import encode
 from events.codes import RunReport, TaskState
-from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostSilent
-from events.records.jobs import JobStopRequested
+from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.tasks import HostInventory
 from events.rounds import Delivered
 from events.topics import ALL
@@ -36,6 +35,14 @@ DROP_RECORDS = 20_000
 GOING = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 
 
+class Timed(NamedTuple):
+    """A fact that a change adds, its time in milliseconds since 1970, and its key."""
+
+    at_ms: int
+    event: Event
+    key: bytes
+
+
 @dataclass(frozen=True)
 class Change:
     """A difference from history: facts at the start, and a function over recorded ones (None: it is left out)."""
@@ -44,6 +51,10 @@ class Change:
     alter: Callable[[Event], Event | None] = lambda event: event
     lines: Sequence[str] = ()
     """Each change in words."""
+    later: Sequence[Timed] = ()
+    """Facts that nobody wrote, in any order."""
+    jobs: Mapping[str, JobSubmitted] = field(default_factory=dict)
+    """The jobs among them that say how they are played, by id."""
 
 
 class Branch:
@@ -51,7 +62,7 @@ class Branch:
 
     def __init__(self, stretch: Stretch, change: Change, seed: int, jitter_ms: int = 0) -> None:
         """`seed`: of what is drawn. `jitter_ms`: runs start and end up to so much later than history says."""
-        self.lengths = Lengths(stretch.runs, stretch.to_ms, seed, jitter_ms)
+        self.lengths = Lengths(stretch.runs, stretch.to_ms, seed, jitter_ms, change.jobs)
         self.rules: Counter[str] = Counter()
         """Facts by what became of them."""
         self._stretch = stretch
@@ -67,12 +78,20 @@ class Branch:
         self.table = RunTable(self._open_jobs(lifecycle.machine))
         self.cell = Cell(SimLog(log, self._clock), self._clock, folds=folds)
         self._hosts = RecordedHosts(
-            self.cell.log, self._clock, stretch.starts, chain, self.lengths, self.table, self._job, _silences(stretch)
+            self.cell.log,
+            self._clock,
+            stretch.starts,
+            chain,
+            self.lengths,
+            self.table,
+            self._job,
+            _silences(stretch, change),
         )
         self.cell.add("hosts", self._hosts, [LIFECYCLE])
         self._hosts.begins(*self._under_way(lifecycle.machine))
-        self._later: list[tuple[int, int, Event, bytes]] = []
         self._ties = itertools.count()
+        self._later = [(each.at_ms, next(self._ties), each.event, each.key) for each in change.later]
+        heapq.heapify(self._later)
         self._stops = self._stops_of_runs()
         self._seen_begun = 0
         self._dropped_at = 0
@@ -90,6 +109,8 @@ class Branch:
                 fact = next(facts, None)
             while self._later and self._later[0][0] <= now:
                 _, _, event, key = heapq.heappop(self._later)
+                if isinstance(event, HostInventory):
+                    event = self._hosts.inventory(event.host_id, event.session, lost=True)
                 self.cell.append(event, key)
             self.cell.run_until_quiet()
             self._schedule_stops()
@@ -150,8 +171,8 @@ class Branch:
         return going, natural
 
     def _job(self, job_id: str) -> Job:
-        """A job as history knows it; one that the change has added, as the branch does."""
-        return self._stretch.runs.jobs.get(job_id) or self.table.jobs[job_id]
+        """A job as history knows it; one that the change has added, as the branch does, without the runs there."""
+        return self._stretch.runs.jobs.get(job_id) or replace(self.table.jobs[job_id], runs={})
 
     # Facts
 
@@ -160,20 +181,19 @@ class Branch:
         event, record = fact.event, fact.record
         assert event is not None
         rule = RULES[type(event).__name__]
+        altered = self._change.alter(event)
+        if altered is None:
+            self.rules[Rule.LEFT_OUT] += 1
+            return
         if rule is not Rule.MOVED:
             self.rules[rule] += 1
-        if isinstance(event, HostInventory):
-            lost = self._is_lost(event, record.at_ms)
-            self._append(self._hosts.inventory(event.host_id, event.session, lost), record.key)
-        elif isinstance(event, JobStopRequested):
-            self._stop(event, record.offset, record.key)
+        if isinstance(altered, HostInventory):
+            lost = self._is_lost(altered, record.at_ms)
+            self.cell.append(self._hosts.inventory(altered.host_id, altered.session, lost), record.key)
+        elif isinstance(altered, JobStopRequested):
+            self._stop(altered, record.offset, record.key)
         elif rule is Rule.REPLAYED:
-            self._append(event, record.key)
-
-    def _append(self, event: Event, key: bytes) -> None:
-        altered = self._change.alter(event)
-        if altered is not None:
-            self.cell.log.append([NewRecord(altered.topic, key, encode(altered))])
+            self.cell.append(altered, record.key)
 
     def _is_lost(self, event: HostInventory, at_ms: int) -> bool:
         """Whether a host that connected had lost what ran there in history."""
@@ -196,6 +216,8 @@ class Branch:
             if not isinstance(event, JobStopRequested):
                 continue
             job = self._stretch.runs.jobs.get(event.job_id)
+            if self._change.alter(event) is None:
+                continue
             if job is None or job.kind in SERVICES or not self._stretch.from_ms <= job.began_ms <= at_ms:
                 continue
             self._moved.add(fact.record.offset)
@@ -213,7 +235,7 @@ class Branch:
             self.rules[Rule.LEFT_OUT] += 1
             return
         self.rules[Rule.REPLAYED] += 1
-        self._append(event, key)
+        self.cell.append(event, key)
 
     def _schedule_stops(self) -> None:
         begun = self.table.begun
@@ -233,8 +255,8 @@ class Branch:
             log.truncate(topic, end)
 
 
-def _silences(stretch: Stretch) -> Iterator[tuple[int, str]]:
-    """When which hosts fell silent."""
-    for fact in stretch.facts:
-        if isinstance(fact.event, HostSilent):
-            yield fact.record.at_ms, fact.event.host_id
+def _silences(stretch: Stretch, change: Change) -> list[tuple[int, str]]:
+    """When which hosts fall silent."""
+    silences = [(fact.record.at_ms, fact.event.host_id) for fact in stretch.facts if isinstance(fact.event, HostSilent)]
+    added = [(each.at_ms, each.event.host_id) for each in change.later if isinstance(each.event, HostSilent)]
+    return sorted(silences + added)

@@ -12,22 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, stdev
 
-from paceline.client.errors import PacelineError
 from paceline.whatif.branch import Branch, Change
 from paceline.whatif.figures import FIGURES, Measured, Wait, share_on_same_host, share_within
-from paceline.whatif.stretch import Stretch
+from paceline.whatif.stretch import NothingToCompare, Stretch
 
 T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
 """Student's t at 90 %, both sides, by degrees of freedom from 1 on."""
 T90_MANY = 1.645
 NEAR_MS = (1_000, 10_000, 60_000)
 Group = tuple[str, str]
-
-
-class NothingToCompare(PacelineError):
-    """There are no jobs to tell anything by."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -92,7 +85,9 @@ def compare(
     jitter_ms: int,
     say: Say = lambda pair, changed, now: None,
 ) -> Comparison:
-    """Runs the pairs. Raises `PacelineError` where no batch job waited in the stretch, in history and on both sides."""
+    """Runs the pairs. Raises `NothingToCompare` where no batch job waited in the stretch, neither in history nor on a
+    side of a pair.
+    """
     span = stretch.from_ms, stretch.to_ms
     recorded = Measured(stretch.runs, *span)
     again, changed = [], []

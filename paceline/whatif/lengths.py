@@ -8,10 +8,11 @@ that both branches of a pair draw alike. Each length says by its flag which rule
 import random
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from events.codes import Outcome, RunReport
+from events.records.jobs import JobSubmitted
 from paceline.plans.run_reports import RunId
 from paceline.whatif.run_table import NATURAL, NEVER, Job, Run, RunTable
 
@@ -40,8 +41,17 @@ class Length(NamedTuple):
 class Lengths:
     """The lengths that history knows. `ends_ms`: when it ends, for runs that go on there."""
 
-    def __init__(self, table: RunTable, ends_ms: int, seed: int, jitter_ms: int = 0) -> None:
-        """`jitter_ms`: each run starts, and ends, later by up to so much, as drawn for it."""
+    def __init__(
+        self,
+        table: RunTable,
+        ends_ms: int,
+        seed: int,
+        jitter_ms: int = 0,
+        added: Mapping[str, JobSubmitted] | None = None,
+    ) -> None:
+        """`jitter_ms`: each run starts, and ends, later by up to so much, as drawn for it. `added`: jobs by id
+        that history doesn't have and that say how their tasks are played.
+        """
         self.flags: Counter[str] = Counter()
         """Runs by the rule that gave their length."""
         self.core_ms: Counter[str] = Counter()
@@ -50,6 +60,7 @@ class Lengths:
         self._ends_ms = ends_ms
         self._seed = seed
         self._jitter_ms = jitter_ms
+        self._played = added or {}
         self._groups: dict[tuple[object, ...], list[float]] = {}
         self._starts_ms = _median([each for each in self._delays() if each >= 0])
         for job in table.jobs.values():
@@ -59,7 +70,9 @@ class Lengths:
 
     def of(self, job: Job, run: RunId, natural: int, passed_ms: int = 0) -> Length:
         """The length of a run of a task that has had so many natural ends before; it has lasted `passed_ms` already."""
-        if job.kind in SERVICES:
+        if job.job_id in self._played:
+            length = _as_played(self._played[job.job_id], run)
+        elif job.kind in SERVICES:
             length = self._of_service(run)
         else:
             instance = run[1]
@@ -73,6 +86,8 @@ class Lengths:
 
     def stop_ms(self, job: Job, run: RunId) -> int:
         """The time that a run takes to stop, in milliseconds: as that run took, or the last of its job."""
+        if (fact := self._played.get(job.job_id)) is not None and fact.simulated is not None:
+            return max(1, fact.stop_grace_ms) if fact.simulated.ignores_stop else 0
         rows = [self._table.row_of(run), *(row for rows in job.runs.values() for row in reversed(rows))]
         stopped = (self._table.run(row) for row in rows if row != NEVER)
         return next((each.reported_ms - each.stopping_ms for each in stopped if each.report == RunReport.STOPPED), 0)
@@ -163,6 +178,25 @@ class Lengths:
     def _delays(self) -> Iterator[int]:
         columns = self._table.column
         return (start - order for order, start in zip(columns("ordered_ms"), columns("started_ms"), strict=True))
+
+
+def _as_played(fact: JobSubmitted, run: RunId) -> Length:
+    """The course of a run of a job that says how it is played, as simulated hosts play it."""
+    play = fact.simulated
+    assert play is not None
+    _, instance, number = run
+    lengths = play.durations_ms
+    ends_ms = lengths[instance % len(lengths)] if lengths else play.duration_ms
+    code = 1 if number <= play.fail_runs or number == play.fail_run else play.exit_code
+    if fact.health is None:
+        return Length(play.ready_ms, ends_ms, RunReport.EXITED, code, ADDED)
+    fails = play.unhealthy_ms is not None and number <= (play.unhealthy_runs or number)
+    health: tuple[tuple[int, int], ...] = ()
+    if not fails or play.ready_ms < (play.unhealthy_ms or 0):
+        health = ((play.ready_ms, RunReport.HEALTHY),)
+    if fails:
+        health = (*health, (play.unhealthy_ms or 0, RunReport.UNHEALTHY))
+    return Length(0, ends_ms, RunReport.EXITED, code, ADDED, health)
 
 
 def _groups(job: Job) -> Iterator[tuple[object, ...]]:

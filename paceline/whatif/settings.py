@@ -123,7 +123,7 @@ def definition(path: str, row: PoolRow, kinds: Kinds, cell: int) -> PoolDefined:
     """A pool as it is, as the fact that defines it."""
     return PoolDefined(
         path=path,
-        command_id=COMMAND,
+        command_id=f"{COMMAND} {path}",
         reservation=kinds.amounts(row.reservation),
         limit=kinds.amounts(row.limit, UNLIMITED),
         share=kinds.amounts(row.share, row.share_default),
@@ -183,7 +183,7 @@ def _cell(values: Mapping[str, object]) -> CellConfigured | None:
     if not values:
         return None
     try:
-        return CellSpec.model_validate(values).to_event(COMMAND)
+        return CellSpec.model_validate(values).to_event(f"{COMMAND} {CELL}")
     except ValidationError as error:
         raise InvalidValue(_said(CELL, problems(error, CellSpec))) from error
 

@@ -22,6 +22,18 @@ Stored = Callable[[str], MemoryStore | None]
 """By machine, a store from which it goes on up to the start of a stretch; None: the first record of the log."""
 
 
+class NothingToCompare(PacelineError):
+    """A stretch has nothing that the answer could be about."""
+
+    exit_code = 2
+
+
+class NoHistory(PacelineError):
+    """History can't be read."""
+
+    exit_code = 6
+
+
 @dataclass(frozen=True)
 class Stretch:
     """History from one time to another, in milliseconds since 1970."""
@@ -54,13 +66,13 @@ class Stretch:
 
 
 def read_stretch(log: Log, from_ms: int, to_ms: int, stored: Stored = lambda machine: None) -> Stretch:
-    """Reads what stands in a log of a stretch, and folds the machines up to its start. Raises `PacelineError` where
-    there is nothing of that time, or history differs before it.
+    """Reads what stands in a log of a stretch, and folds the machines up to its start. Raises `NothingToCompare`
+    where there is nothing of that time, `NoHistory` where history differs before it.
     """
     starts = closed(log, before(log, from_ms))
     ends = before(log, to_ms)
     if all(ends[topic] <= starts[topic] for topic in FACTS):
-        raise PacelineError(
+        raise NothingToCompare(
             f"Nothing was recorded between {write_time(from_ms)} and {write_time(to_ms)}: choose another stretch."
         )
     stores = {name: _folded(log, name, starts, stored(name)) for name in machines(log.cell)}
@@ -75,7 +87,7 @@ def _folded(log: Log, name: str, starts: Mapping[str, int], store: MemoryStore |
     for _ in run.rounds(decide=False):
         pass
     if run.result.difference is not None:
-        raise PacelineError(f"{run.result.difference.reason.removesuffix('.')}. See `paceline log verify`.")
+        raise NoHistory(f"{run.result.difference.reason.removesuffix('.')}. See `paceline log verify`.")
     return store
 
 

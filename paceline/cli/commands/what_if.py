@@ -2,9 +2,10 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,9 @@ from paceline.cli.commands.common import (
 )
 from paceline.client.json_type import Json
 from paceline.output import Column, live, note, now, say, show, span, table
+
+if TYPE_CHECKING:
+    from events.log.port import Log
 
 RUNS_MAX = 1000
 LINE_EVERY_S = 5.0
@@ -47,8 +51,9 @@ COLUMNS = "recorded", "again", "changed"
     help="What is otherwise: a field of a pool, or cell:NAME=VALUE. May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--file", "pools", type=click.Path(path_type=Path), metavar="FILE", help="Pools as `pool apply` takes them."
-)
+    "--file", type=click.Path(path_type=Path), metavar="FILE",
+    help="A change file, or pools as `pool apply` takes them.",
+)  # fmt: skip
 @click.option(
     "--runs", type=click.IntRange(1, RUNS_MAX), default=5, show_default=True, metavar="N", help="Pairs of runs."
 )
@@ -77,7 +82,7 @@ def what_if(
     start: str,
     end: str | None,
     settings: tuple[str, ...],
-    pools: Path | None,
+    file: Path | None,
     runs: int,
     seed: int,
     jitter: float,
@@ -93,35 +98,27 @@ def what_if(
 
     Exits with 1 if a condition of --fail-if holds, with 3 if one can't be told, with 2 if there is nothing to compare.
     """
-    from paceline.history.importer import imported_history
-    from paceline.history.open_log import open_log
     from paceline.history.start_state import start_of
-    from paceline.job_files import read_pools
     from paceline.moments.log_cut import read_time
-    from paceline.services.settings import load
     from paceline.whatif import report
+    from paceline.whatif.change_file import ReadFile, read_change, with_file
     from paceline.whatif.compare import compare
     from paceline.whatif.conditions import answers, read_condition, worst
     from paceline.whatif.settings import change_of, read_setting
     from paceline.whatif.stretch import read_stretch
 
     only_the_file(history, data, log)
-    if not settings and pools is None:
+    if not settings and file is None:
         raise click.UsageError("say what is otherwise: --set PATH:FIELD=VALUE, or --file FILE")
     changes, bounds = [read_setting(each) for each in settings], [read_condition(each) for each in conditions]
-    pool_files = {each.path: each.body for each in read_pools([str(pools)])} if pools else {}
+    read = read_change(file) if file is not None else ReadFile({}, [])
     from_ms, to_ms = read_time(start), read_time(end) if end else int(now().timestamp() * 1000)
     if from_ms >= to_ms:
         raise click.UsageError("--from isn't before --to")
-    with imported_history(history, data) as folder:
-        opened = load(config, data=folder, **log)
-        base = open_log(opened)
-        try:
-            stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(opened.data, name))
-            change = change_of(stretch, changes, pool_files)
-            done = compare(stretch, change, runs, seed, round(jitter * 1000), _say(from_ms, to_ms, runs))
-        finally:
-            base.close()
+    with _history(history, data, config, log) as (base, folder):
+        stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
+        change = with_file(stretch, change_of(stretch, [*read.settings, *changes], read.pools), read)
+        done = compare(stretch, change, runs, seed, round(jitter * 1000), _say(from_ms, to_ms, runs))
     verdicts = answers(done, bounds, report.is_calibrated(done, min_calibration))
     body = report.body_of(stretch, change, done, verdicts, min_calibration)
     if out is not None:
@@ -130,6 +127,30 @@ def what_if(
     if out is not None:
         note(f"{out}: report.md, summary.json, jobs.csv")
     return int(worst(verdicts))
+
+
+@contextmanager
+def _history(file: Path | None, data: Path | None, config: Path | None, log: Json) -> "Iterator[tuple[Log, Path]]":
+    """The log that is asked, and its data folder. Exit code 6 where it can't be read."""
+    from events.log.port import LogError
+    from paceline.client.errors import PacelineError
+    from paceline.history.importer import imported_history
+    from paceline.history.open_log import open_log
+    from paceline.services.settings import load
+    from paceline.whatif.stretch import NoHistory
+
+    try:
+        with imported_history(file, data) as folder:
+            opened = load(config, data=folder, **log)
+            base = open_log(opened)
+            try:
+                yield base, opened.data
+            finally:
+                base.close()
+    except (LogError, PacelineError) as error:
+        if isinstance(error, PacelineError) and error.exit_code != 1:  # 1 is that a condition holds
+            raise
+        raise NoHistory(str(error)) from error
 
 
 def _say(from_ms: int, to_ms: int, runs: int) -> Callable[[int, bool, int], None]:

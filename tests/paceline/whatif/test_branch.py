@@ -1,5 +1,7 @@
 """A branch of history: without a change it is history again, with one it is what a cell with that change would do."""
 
+from typing import Any
+
 import pytest
 import yaml
 
@@ -9,14 +11,24 @@ from paceline.whatif.branch import Branch, Change
 from paceline.whatif.settings import change_of, read_setting
 from paceline.whatif.stretch import Stretch, read_stretch
 from tests.helpers import ROOT
+from tests.helpers.drawn import drawn, some
 from tests.paceline.whatif.recorded import THREE_TEAMS, Order, moment, of_file, orders, recording
 
 ROOMS = ("sharing", "lifecycle", "placement", "maintenance", "host_pools")
 TIED = ("image-there", "placement-restarts")
 """An image is there in the same millisecond as a job that it is for; a machine is away, which no log says."""
+LONG = (
+    "two-gangs-within-their-shares",
+    "large-task-among-small",
+    "five-pools-four-cores-long",
+    "odd-sizes-long",
+    "nested-gangs",
+)
 SCENARIOS = sorted(
     path for room in ROOMS for path in (ROOT / "tests" / "scenarios" / room).glob("*.yaml") if path.stem not in TIED
 )
+BY_SIZE = sorted(SCENARIOS, key=lambda path: (path.stem in LONG, len(path.read_bytes()) % 7, path))
+"""In an order that mixes the rooms, those that take long last: the suite draws the first."""
 MOMENTS = (0.1, 0.25, 0.5, 0.75)
 
 
@@ -28,9 +40,10 @@ def branched(stretch: Stretch, change: Change) -> set[Order]:
     return orders(branch.table, stretch.from_ms, stretch.to_ms)
 
 
+@drawn
 @pytest.mark.parametrize(
     ("path", "part"),
-    [pytest.param(path, MOMENTS[at % 4], id=path.stem) for at, path in enumerate(SCENARIOS[::3])],
+    [pytest.param(path, MOMENTS[at % 4], id=path.stem) for at, path in enumerate(some(BY_SIZE, 24))],
 )
 def test_without_a_change_every_run_is_ordered_when_and_where_it_was(path, part):
     log, end_ms = of_file(path)
@@ -38,7 +51,7 @@ def test_without_a_change_every_run_is_ordered_when_and_where_it_was(path, part)
     assert branched(stretch, Change()) == orders(stretch.runs, stretch.from_ms, end_ms)
 
 
-CHANGES = {
+CHANGES: dict[str, dict[str, Any]] = {
     "/b:share=3": {"pool": {"path": "/b", "share": 3}},
     "/b:limit:cpu=4": {"pool": {"path": "/b", "limit": {"cpu": 4}}},
     "/b:reservation:cpu=12": {"pool": {"path": "/b", "reservation": {"cpu": 12}}},
@@ -47,7 +60,8 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("setting", CHANGES)
+@drawn
+@pytest.mark.parametrize("setting", some(CHANGES, 2))
 def test_a_change_gives_what_the_cell_does_that_has_it(setting):
     body = yaml.safe_load(THREE_TEAMS.read_text())
     log, end_ms = of_file(THREE_TEAMS)

@@ -1,0 +1,83 @@
+"""`paceline what-if` as it is called: its exit codes, and the files that it writes."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paceline.cli.main import run
+from paceline.simulate.world.cell import START_MS
+
+SCENARIO = {
+    "name": "two_pools",
+    "hosts": [{"name": "host", "count": 1, "resources": {"cpu": 8, "memory": "16GiB"}}],
+    "pools": [{"path": "/a"}, {"path": "/b"}],
+    "jobs": [
+        {
+            "job_id": f"{pool}-{at}",
+            "at": f"{at}s",
+            "pool": f"/{pool}",
+            "owner": pool,
+            "resources": {"cpu": 2, "memory": "1GiB"},
+            "sim": {"duration": "160s"},
+        }
+        for at in range(0, 200, 20)
+        for pool in ("a", "b")
+    ],
+}
+WHEN = ["--from", "2023-11-14T22:13:50Z", "--to", "2023-11-14T22:33:20Z"]
+assert START_MS == 1_700_000_000_000  # 22:13:20
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory) -> Path:
+    """The data folder of a simulated cell."""
+    folder = tmp_path_factory.mktemp("what-if")
+    (folder / "two_pools.yaml").write_text(yaml.safe_dump(SCENARIO))
+    assert run(["simulate", str(folder / "two_pools.yaml"), "--data", str(folder / "cell")]) == 0
+    return folder / "cell"
+
+
+def what_if(cell: Path, *words: str) -> int:
+    """The exit code of two pairs of runs."""
+    return run(["what-if", "--data", str(cell), *WHEN, "--runs", "2", *words])
+
+
+def test_without_a_condition_it_ends_with_0_and_writes_its_files(cell, tmp_path, capsys):
+    out = tmp_path / "out"
+    capsys.readouterr()
+    assert what_if(cell, "--set", "/a:share=3", "--out", str(out), "-o", "json") == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body == json.loads((out / "summary.json").read_text())
+    assert body["change"] == ["/a share: 1 -> 3"]
+    assert "# What if: /a share: 1 -> 3" in (out / "report.md").read_text()
+    assert (out / "jobs.csv").read_text().startswith("job_id,")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--fail-if", "pool /b mean_wait > +1s"], 1),
+        (["--fail-if", "pool /b mean_wait > +10000s"], 0),
+        (["--fail-if", "pool /b mean_wait > +1s", "--runs", "1"], 3),
+        (["--fail-if", "pool /c mean_wait > +1s"], 2),
+        (["--to", "2023-11-14T22:13:40Z"], 2),
+        (["--from", "2024-11-14T22:13:40Z", "--to", "2024-11-15T22:13:40Z"], 2),
+        (["--set", "/d:share=1"], 2),
+    ],
+)
+def test_the_exit_code_says_whether_a_condition_holds(cell, words, code):
+    assert what_if(cell, "--set", "/a:share=3", *words) == code
+
+
+def test_a_file_that_is_wrong_ends_with_2_and_a_log_that_isnt_there_with_6(cell, tmp_path, capsys):
+    change = tmp_path / "change.yaml"
+    change.write_text("priorities: {a-999: 1}\n")
+    assert what_if(cell, "--file", str(change)) == 2
+    assert f"{change}:1:14: /priorities/a-999: no job of the stretch has this id" in capsys.readouterr().err
+    change.write_text("path: /a\nshares: 1\n")
+    assert what_if(cell, "--file", str(change)) == 2
+    (tmp_path / "empty.avro").write_text("")
+    assert run(["what-if", str(tmp_path / "empty.avro"), *WHEN, "--set", "/a:share=3"]) == 6
+    assert what_if(cell) == 2
