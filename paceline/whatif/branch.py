@@ -22,7 +22,8 @@ from events.topics import ALL
 from paceline.plans.branch import branch_log
 from paceline.plans.follower import starts_of
 from paceline.plans.run_reports import STOPPED_CODE, RunId, runs_on_hosts
-from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
+from paceline.simulate.world.cell import USER, Cell, SimLog, VirtualClock
+from paceline.whatif.decided import TOPICS, Decided, DecisionReader, FactAt
 from paceline.whatif.facts import RULES, Rule
 from paceline.whatif.hosts import Going, RecordedHosts
 from paceline.whatif.lengths import SERVICES, Length, Lengths
@@ -89,8 +90,17 @@ class Branch:
         )
         self.cell.add("hosts", self._hosts, [LIFECYCLE])
         self._hosts.begins(*self._under_way(lifecycle.machine))
+        self.decided = Decided(stretch)
+        chains = {name: fold.own for name, fold in folds.items()}
+        self.cell.add("decisions", DecisionReader(self.cell.log, stretch.starts, chains, self.decided), TOPICS)
+        self.origins: dict[FactAt, FactAt] = {}
+        """By topic and offset of a fact of the branch those of the fact in history that it is."""
+        self.added: dict[FactAt, tuple[str, str]] = {}
+        """The same of facts that the change adds: their kind, and what they are about."""
         self._ties = itertools.count()
-        self._later = [(each.at_ms, next(self._ties), each.event, each.key) for each in change.later]
+        self._later: list[tuple[int, int, Event, bytes, FactAt | None]] = [
+            (each.at_ms, next(self._ties), each.event, each.key, None) for each in change.later
+        ]
         heapq.heapify(self._later)
         self._stops = self._stops_of_runs()
         self._seen_begun = 0
@@ -101,22 +111,23 @@ class Branch:
         facts = iter(self._stretch.facts)
         fact = next(facts, None)
         for event in self._change.first:
-            self.cell.append(event)
+            self._append(event, USER, None)
         while True:
             now = self._clock.ms
             while fact is not None and fact.record.at_ms <= now:
                 self._replay(fact)
                 fact = next(facts, None)
             while self._later and self._later[0][0] <= now:
-                _, _, event, key = heapq.heappop(self._later)
+                _, _, event, key, origin = heapq.heappop(self._later)
                 if isinstance(event, HostInventory):
                     event = self._hosts.inventory(event.host_id, event.session, lost=True)
-                self.cell.append(event, key)
+                self._append(event, key, origin)
             self.cell.run_until_quiet()
             self._schedule_stops()
             on_moment(now)
             self._drop()
             if now >= self._stretch.to_ms:
+                self.decided.series.finish()
                 return
             times = [self._stretch.to_ms, self.cell.next_ms(), fact.record.at_ms if fact is not None else None]
             times += [each[0] for each in self._later[:1]]
@@ -193,7 +204,16 @@ class Branch:
         elif isinstance(altered, JobStopRequested):
             self._stop(altered, record.offset, record.key)
         elif rule is Rule.REPLAYED:
-            self.cell.append(altered, record.key)
+            self._append(altered, record.key, (record.topic, record.offset))
+
+    def _append(self, event: Event, key: bytes, origin: FactAt | None) -> None:
+        offset = self.cell.append(event, key)
+        if not (hasattr(event, "command_id") or isinstance(event, JobSubmitted)):
+            return  # nobody answers it
+        if origin is None:
+            self.added[event.topic, offset] = type(event).__name__, subject_of(event)
+        else:
+            self.origins[event.topic, offset] = origin
 
     def _is_lost(self, event: HostInventory, at_ms: int) -> bool:
         """Whether a host that connected had lost what ran there in history."""
@@ -207,9 +227,9 @@ class Branch:
         there = (column["ordered_ms"] < at_ms) & ((reported == NEVER) | (reported >= at_ms))
         return bool((there & (column["host"] == runs.hosts.index(event.host_id))).any())
 
-    def _stops_of_runs(self) -> dict[str, list[tuple[int, Event, bytes]]]:
+    def _stops_of_runs(self) -> dict[str, list[tuple[int, Event, bytes, FactAt]]]:
         """Stops of batch jobs that ran: as long after the first run as in history."""
-        stops: dict[str, list[tuple[int, Event, bytes]]] = defaultdict(list)
+        stops: dict[str, list[tuple[int, Event, bytes, FactAt]]] = defaultdict(list)
         self._moved: set[int] = set()
         for fact in self._stretch.facts:
             event, at_ms = fact.event, fact.record.at_ms
@@ -221,7 +241,8 @@ class Branch:
             if job is None or job.kind in SERVICES or not self._stretch.from_ms <= job.began_ms <= at_ms:
                 continue
             self._moved.add(fact.record.offset)
-            stops[event.job_id].append((at_ms - job.began_ms, event, fact.record.key))
+            origin = fact.record.topic, fact.record.offset
+            stops[event.job_id].append((at_ms - job.began_ms, event, fact.record.key, origin))
         return stops
 
     def _stop(self, event: JobStopRequested, offset: int, key: bytes) -> None:
@@ -235,14 +256,14 @@ class Branch:
             self.rules[Rule.LEFT_OUT] += 1
             return
         self.rules[Rule.REPLAYED] += 1
-        self.cell.append(event, key)
+        self._append(event, key, (event.topic, offset))
 
     def _schedule_stops(self) -> None:
         begun = self.table.begun
         for job_id in begun[self._seen_begun :]:
-            for after_ms, event, key in self._stops.get(job_id, ()):
+            for after_ms, event, key, origin in self._stops.get(job_id, ()):
                 at_ms = self.table.jobs[job_id].began_ms + after_ms
-                heapq.heappush(self._later, (at_ms, next(self._ties), event, key))
+                heapq.heappush(self._later, (at_ms, next(self._ties), event, key, origin))
         self._seen_begun = len(begun)
 
     def _drop(self) -> None:
@@ -260,3 +281,10 @@ def _silences(stretch: Stretch, change: Change) -> list[tuple[int, str]]:
     silences = [(fact.record.at_ms, fact.event.host_id) for fact in stretch.facts if isinstance(fact.event, HostSilent)]
     added = [(each.at_ms, each.event.host_id) for each in change.later if isinstance(each.event, HostSilent)]
     return sorted(silences + added)
+
+
+def subject_of(event: Event | None) -> str:
+    """The job, pool, host or other thing that a fact is about."""
+    names = ("job_id", "path", "host_id", "host_ids", "maintenance_id", "window_id", "group", "host_pool")
+    value = next((value for name in names if (value := getattr(event, name, None))), "")
+    return ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from events.nearest import meant
 from paceline.client.errors import InvalidValue
-from paceline.whatif.compare import Comparison, Effect, Group
-from paceline.whatif.figures import CELL, COUNTS, FIGURES
+from paceline.whatif.compare import Comparison, Effect
+from paceline.whatif.figures import CELL, COUNTS, FIGURES, Group
 
 _CONDITION = re.compile(
     r"\s*(?:(pool|owner)\s+(\S+)|(cell))\s+([a-z0-9_]+)\s*([<>])\s*([+-]?)(\d+(?:\.\d+)?)\s*(%|s)?\s*", re.ASCII

@@ -11,13 +11,15 @@ from events.codes import Outcome
 from paceline.whatif.run_table import NEVER, Job, RunTable
 
 CELL = "cell"
-FIGURES = ("mean_wait", "p95_wait", "turnaround", "begun", "ended", "use", "preempted", "lost_work")
-"""Seconds, but for `begun`, `ended` and `preempted`, which count jobs and runs; `use` is cores on average, `lost_work`
-core-seconds of runs that were preempted.
+Group = tuple[str, str]
+"""`pool` and its path, `owner` and its name, or `cell` and nothing."""
+FIGURES = ("mean_wait", "p95_wait", "turnaround", "begun", "waiting", "ended", "use", "preempted", "lost_work")
+"""Seconds, but for `begun`, `waiting` (at the end), `ended` and `preempted`, which count jobs and runs; `use` is cores
+on average, `lost_work` core-seconds of runs that were preempted.
 """
-COUNTS = frozenset({"begun", "ended", "preempted"})
+COUNTS = frozenset({"begun", "waiting", "ended", "preempted"})
 MORE_IS_BETTER = frozenset({"begun", "ended", "use"})
-LESS_IS_BETTER = frozenset({"mean_wait", "p95_wait", "turnaround", "preempted", "lost_work"})
+LESS_IS_BETTER = frozenset({"mean_wait", "p95_wait", "turnaround", "waiting", "preempted", "lost_work"})
 
 
 @dataclass
@@ -25,6 +27,7 @@ class _Sums:
     waits_ms: list[int] = field(default_factory=list)
     turnarounds_ms: list[int] = field(default_factory=list)
     begun: int = 0
+    waiting: int = 0
     ended: int = 0
     core_ms: int = 0
     preempted: int = 0
@@ -36,6 +39,7 @@ class _Sums:
             "p95_wait": float(np.quantile(self.waits_ms, 0.95)) / 1000 if self.waits_ms else 0.0,
             "turnaround": fmean(self.turnarounds_ms) / 1000 if self.turnarounds_ms else 0.0,
             "begun": self.begun,
+            "waiting": self.waiting,
             "ended": self.ended,
             "use": self.core_ms / 1000 / span_ms,
             "preempted": self.preempted,
@@ -53,27 +57,32 @@ class Wait:
 
 
 class Measured:
-    """The figures of one course of events, between two times in milliseconds since 1970."""
+    """The figures of one course of events, between two times in milliseconds since 1970. It doesn't keep the table."""
 
     def __init__(self, table: RunTable, from_ms: int, to_ms: int) -> None:
         self.waits: dict[str, Wait] = {}
         """The wait of each job that waited within the stretch."""
+        sums = _Summing(table, from_ms, to_ms, self.waits).sums
+        self.figures = {group: each.figures(to_ms - from_ms) for group, each in sums.items()}
+        """By group, which is `pool` and its path, `owner` and its name, or `cell`."""
+
+
+class _Summing:
+    """Sums up a table."""
+
+    def __init__(self, table: RunTable, from_ms: int, to_ms: int, waits: dict[str, Wait]) -> None:
+        self.sums: dict[Group, _Sums] = defaultdict(_Sums)
         self._span = from_ms, to_ms
         self._table = table
-        self._sums: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
+        self._waits = waits
         for job in table.jobs.values():
             self._add(job)
-
-    def figures(self) -> dict[tuple[str, str], dict[str, float]]:
-        """By group, which is `pool` and its path, `owner` and its name, or `cell`."""
-        from_ms, to_ms = self._span
-        return {group: sums.figures(to_ms - from_ms) for group, sums in self._sums.items()}
 
     def _add(self, job: Job) -> None:
         from_ms, to_ms = self._span
         if job.kind != "batch" or job.submitted_ms >= to_ms:
             return
-        sums = [self._sums[group] for group in groups_of(job)]
+        sums = [self.sums[group] for group in groups_of(job)]
         began_ms = job.began_ms if NEVER < job.began_ms < to_ms else NEVER
         if job.submitted_ms != NEVER and (began_ms == NEVER or began_ms >= from_ms):
             ended_before = NEVER < job.ended_ms < from_ms
@@ -90,10 +99,11 @@ class Measured:
         until_ms = began_ms if began_ms != NEVER else min(to_ms, job.ended_ms if job.ended_ms != NEVER else to_ms)
         first = next((row for rows in job.runs.values() for row in rows), None)
         host = self._table.hosts[self._table.run(first).host] if first is not None else ""
-        self.waits[job.job_id] = Wait(until_ms - job.submitted_ms, began_ms, host)
+        self._waits[job.job_id] = Wait(until_ms - job.submitted_ms, began_ms, host)
         for each in sums:
             each.waits_ms.append(until_ms - job.submitted_ms)
             each.begun += began_ms != NEVER
+            each.waiting += began_ms == NEVER and not NEVER < job.ended_ms < to_ms
 
     def _used(self, job: Job, sums: Iterable[_Sums]) -> None:
         from_ms, to_ms = self._span
@@ -113,7 +123,7 @@ class Measured:
             each.lost_core_ms += lost_ms * cores
 
 
-def groups_of(job: Job) -> list[tuple[str, str]]:
+def groups_of(job: Job) -> list[Group]:
     """The groups that a job counts in: its pool and those above it, its owner, the cell."""
     parts = job.pool.strip("/").split("/")
     pools = [("pool", "/" + "/".join(parts[:count])) for count in range(1, len(parts) + 1)]

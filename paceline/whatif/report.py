@@ -2,19 +2,31 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from events.resources import Unit
+from events.words import plural
 from paceline.client.json_type import Json
 from paceline.moments.log_cut import write_time
 from paceline.whatif.branch import Change
-from paceline.whatif.compare import NEAR_MS, Comparison, Effect
+from paceline.whatif.compare import NEAR_MS, Comparison, Effect, JobEffect
 from paceline.whatif.conditions import Answer, Condition
+from paceline.whatif.decided import MEANINGS, POINTS
 from paceline.whatif.figures import CELL, COUNTS, LESS_IS_BETTER, MORE_IS_BETTER
 from paceline.whatif.stretch import Stretch
+from processors.entitlement.machine import Entitlement
 
 NOISE, GAINS, LOSES, UNKNOWN = "noise", "gains", "loses", "can't tell"
 ANSWERS = {Answer.NO: "no", Answer.YES: "yes", Answer.UNKNOWN: "can't tell"}
+OWNERS_SHOWN = 10
+ANSWERS_SHOWN = 20
+SIDES = ("recorded", "again", "changed")
+JOB_COLUMNS = ("job_id", "pool", "owner", *SIDES, "effect", "within", "verdict")
 CALIBRATION_MS = 60_000
 """A first start so near to when it was counts as given again."""
 MODEL = (
@@ -73,10 +85,54 @@ def body_of(
         },
         "facts": {rule: count / comparison.pairs for rule, count in sorted(comparison.rules.items())},
         "figures": [_figure(effect, calibrated) for effect in comparison.effects],
-        "jobs": [
-            {"job_id": job_id, "wait": before, "changed_wait": after} for job_id, before, after in comparison.jobs
+        "jobs": [_job(job, calibrated) for job in comparison.jobs],
+        "preemptions": [{**asdict(pair), "effect": pair.changed - pair.again} for pair in comparison.preemptions],
+        "answers": [
+            {name: value for name, value in asdict(each).items() if name != "at_ms"} | {"at": write_time(each.at_ms)}
+            for each in comparison.answers
         ],
+        "series": _series(stretch, comparison),
         "conditions": [{"condition": each.text, "holds": ANSWERS[answer]} for each, answer in verdicts],
+    }
+
+
+def _job(job: JobEffect, calibrated: bool) -> Json:
+    effect = Effect(("job", job.job_id), "mean_wait", 0, job.again, job.changed, job.effect, job.within, None)
+    return {
+        "job_id": job.job_id,
+        "pool": job.pool,
+        "owner": job.owner,
+        "recorded": job.recorded,
+        "again": job.again,
+        "changed": job.changed,
+        "effect": job.effect,
+        "within": job.within,
+        "verdict": verdict(effect, calibrated),
+    }
+
+
+def _series(stretch: Stretch, comparison: Comparison) -> Json:
+    """Numbers of pools over time: cores, cards and what else is counted; MiB of sizes."""
+    machine = stretch.fold("entitlement").machine
+    assert isinstance(machine, Entitlement)
+    units = machine.queues.kinds.units
+    part_ms = (stretch.to_ms - stretch.from_ms) / POINTS
+
+    def rows(values: NDArray[np.float64], resource: str) -> Json:
+        scale = 1 if units.get(resource) is Unit.MIB else 1000
+        return {name: [round(each / scale, 3) for each in row] for name, row in zip(MEANINGS, values, strict=True)}
+
+    return {
+        "times": [write_time(round(stretch.from_ms + part_ms * number)) for number in range(POINTS)],
+        "pools": [
+            {
+                "pool": pool,
+                "resource": resource,
+                "unit": "MiB" if units.get(resource) is Unit.MIB else "",
+                **dict(zip(SIDES, (rows(each, resource) for each in lines), strict=True)),
+            }
+            for (pool, resource), lines in comparison.lines.items()
+        ],
     }
 
 
@@ -119,12 +175,18 @@ def effect_text(row: Json) -> str:
 
 
 def shown(body: Json) -> list[Json]:
-    """The figures that tables show: those that the change moves, and the mean wait of each pool and of the cell."""
+    """The figures that tables show: those that the change moves, and the mean wait of each pool and of the cell; of the
+    owners only those whose jobs gain or lose most time together.
+    """
+    waits = [row for row in body["figures"] if row["of"] == "owner" and row["figure"] == "mean_wait" and row["effect"]]
+    jobs = {row["name"]: 0.0 for row in waits}
+    for row in body["figures"]:
+        if row["of"] == "owner" and row["figure"] in ("begun", "waiting") and row["name"] in jobs:
+            jobs[row["name"]] += row["again"]
+    owners = sorted(waits, key=lambda row: -abs(row["effect"]) * jobs[row["name"]])[:OWNERS_SHOWN]
     return [
-        row
-        for row in body["figures"]
-        if (row["of"] != "owner" and (row["figure"] == "mean_wait" or row["effect"]))
-        or (row["figure"] == "mean_wait" and row["effect"])
+        *(row for row in body["figures"] if row["of"] != "owner" and (row["figure"] == "mean_wait" or row["effect"])),
+        *owners,
     ]
 
 
@@ -143,7 +205,10 @@ def trust_text(body: Json) -> str:
 
 def lengths_text(body: Json) -> str:
     """The rules that gave the lengths of runs."""
-    parts = [f"{each['runs']:.0%} {flag}" for flag, each in body["lengths"].items()]
+    parts = [
+        f"{each['runs']:.0%} of runs and {each['core_seconds']:.0%} of core-seconds {flag}"
+        for flag, each in body["lengths"].items()
+    ]
     return f"{', '.join(parts) or 'no runs'}; facts: {_facts(body)}"
 
 
@@ -173,12 +238,41 @@ def markdown(body: Json) -> str:
     for row in shown(body):
         numbers = " | ".join(number(row[name]) for name in ("recorded", "again", "changed"))
         lines.append(f"| {name_of(row)} | {figure_name(row)} | {numbers} | {effect_text(row)} | {row['verdict']} |")
-    if body["jobs"]:
-        lines += ["", "| job | wait s | with the change |", "| --- | --: | --: |"]
+    lines += _markdown(
+        body["jobs"], ("job", "pool", "owner"), "wait s: ", lambda row: (row["job_id"], row["pool"], row["owner"])
+    )
+    lines += _markdown(
+        body["preemptions"], ("preempted in", "for"), "runs ", lambda row: (row["from_pool"], row["for_pool"])
+    )
+    if body["answers"]:
+        lines += ["", "| fact | at | recorded | again | changed | |", "| --- | --- | --- | --- | --- | --- |"]
         lines += [
-            f"| {each['job_id']} | {number(each['wait'])} | {number(each['changed_wait'])} |" for each in body["jobs"]
+            f"| {each['kind']} {each['subject']} | {each['at']} | {each['recorded'] or '-'} | {each['again'] or '-'} "
+            f"| {each['changed']} | {each['message']} |"
+            for each in body["answers"][:ANSWERS_SHOWN]
         ]
+        if (more := len(body["answers"]) - ANSWERS_SHOWN) > 0:
+            lines += ["", f"and {plural(more, 'more answer')} that differ, in summary.json"]
     return "\n".join([*lines, ""])
+
+
+def _markdown(rows: list[Json], names: Sequence[str], unit: str, cells: Callable[[Json], Sequence[str]]) -> list[str]:
+    """A table of effects."""
+    if not rows:
+        return []
+    heads = [*names, *(f"{unit}{side}" for side in SIDES), "effect (90 %)"]
+    lines = ["", f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(names) + ['--:'] * 4)} |"]
+    for row in rows:
+        numbers = [number(row[side]) for side in SIDES]
+        lines.append(f"| {' | '.join([*cells(row), *numbers, effect_text(row)])} |")
+    return lines
+
+
+def answer_text(answer: Json) -> str:
+    """One answer that differs, in a line."""
+    before = answer["recorded"] or "not asked"
+    message = f": {answer['message']}" if answer["message"] else ""
+    return f"{answer['kind']} {answer['subject']}: {before} -> {answer['changed']}{message}"
 
 
 def write(body: Json, out: Path) -> None:
@@ -187,6 +281,6 @@ def write(body: Json, out: Path) -> None:
     (out / "summary.json").write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / "report.md").write_text(markdown(body), encoding="utf-8")
     with (out / "jobs.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["job_id", "wait", "changed_wait"], lineterminator="\n")
+        writer = csv.DictWriter(file, JOB_COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(body["jobs"])

@@ -43,6 +43,8 @@ class Stretch:
     to_ms: int
     starts: Mapping[str, int]
     """Where each topic stands at its start: everything before has happened in each branch too."""
+    ends: Mapping[str, int]
+    """Where each topic stands at its end."""
     stores: Mapping[str, MemoryStore]
     """Each machine after its last round before the start."""
     runs: RunTable
@@ -64,6 +66,10 @@ class Stretch:
         """The log as it was at the start."""
         return CutLog(self.log, self.starts)
 
+    def cut(self) -> Log:
+        """The log as it was at the end."""
+        return CutLog(self.log, self.ends)
+
 
 def read_stretch(log: Log, from_ms: int, to_ms: int, stored: Stored = lambda machine: None) -> Stretch:
     """Reads what stands in a log of a stretch, and folds the machines up to its start. Raises `NothingToCompare`
@@ -76,7 +82,7 @@ def read_stretch(log: Log, from_ms: int, to_ms: int, stored: Stored = lambda mac
             f"Nothing was recorded between {write_time(from_ms)} and {write_time(to_ms)}: choose another stretch."
         )
     stores = {name: _folded(log, name, starts, stored(name)) for name in machines(log.cell)}
-    return Stretch(log, from_ms, to_ms, starts, stores, _runs(log), list(_facts(log, starts, ends)))
+    return Stretch(log, from_ms, to_ms, starts, ends, stores, _runs(log), list(_facts(log, starts, ends)))
 
 
 def _folded(log: Log, name: str, starts: Mapping[str, int], store: MemoryStore | None) -> MemoryStore:

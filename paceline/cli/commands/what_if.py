@@ -4,12 +4,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from events.bounds import INT_MAX
+from events.words import plural
 from paceline.cli.commands.common import (
     FOLDER,
     Duration,
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 RUNS_MAX = 1000
 LINE_EVERY_S = 5.0
-COLUMNS = "recorded", "again", "changed"
+JOBS_SHOWN = 3
+ANSWERS_SHOWN = 3
 
 
 @click.command(
@@ -184,18 +187,32 @@ def _print(body: Json) -> None:
     say(f"{'; '.join(body['change'])}, from {body['from_at']} on; {span(seconds)}, {body['pairs']} pairs of runs")
     say(f"trust    {report.trust_text(body)}")
     say(f"lengths  {report.lengths_text(body)}")
-    table(
-        report.shown(body),
-        [
-            Column("OF", report.name_of),
-            Column("FIGURE", report.figure_name),
-            *(Column(name.upper(), _number(name), right=True) for name in COLUMNS),
-            Column("EFFECT (90 %)", report.effect_text, right=True),
-            Column("", lambda row: row["verdict"]),
-        ],
-    )
+    of_figure = [Column("OF", report.name_of), Column("FIGURE", report.figure_name)]
+    verdict = Column("", lambda row: row["verdict"])
+    table(report.shown(body), [*of_figure, *_effect_columns(), verdict])
+    gains, losses = ([row for row in body["jobs"] if row["effect"] * sign > 0][:JOBS_SHOWN] for sign in (-1, 1))
+    if jobs := [*gains, *losses]:
+        say("")
+        of_job = [Column(name.removesuffix("_id").upper(), itemgetter(name)) for name in ("job_id", "pool", "owner")]
+        table(jobs, [*of_job, Column("FIGURE", lambda row: "wait s"), *_effect_columns(), verdict])
+    if body["preemptions"]:
+        say("")
+        of_pools = [Column("PREEMPTED IN", itemgetter("from_pool")), Column("FOR", itemgetter("for_pool"))]
+        table(body["preemptions"], [*of_pools, *_effect_columns()])
+    if answers := body["answers"]:
+        say("")
+        say(f"{plural(len(answers), 'answer')} to facts differ:")
+        for each in answers[:ANSWERS_SHOWN]:
+            say(f"  {report.answer_text(each)}")
     for each in body["conditions"]:
         say(f"{each['condition']}: {each['holds']}")
+
+
+def _effect_columns() -> list[Column]:
+    from paceline.whatif import report
+
+    sides = [Column(name.upper(), _number(name), right=True) for name in report.SIDES]
+    return [*sides, Column("EFFECT (90 %)", report.effect_text, right=True)]
 
 
 def _number(name: str) -> Callable[[Any], str]:
