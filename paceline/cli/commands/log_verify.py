@@ -14,6 +14,7 @@ import click
 from events.bounds import INT_MAX, LONG_MAX
 from events.topics import MACHINES, rounds_of
 from paceline.cli.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
+from paceline.cli.commands.sides import sides
 from paceline.client.json_type import Json
 from paceline.output import Column, live, note, say, show, table
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 20
 LINE_EVERY_S = 5.0
 MachineFactories = dict[str, "Callable[[], Machine]"]
+Verdict = tuple[Json, Iterable[str], Callable[[], None], int]
+"""The result of a cell: its body, the names of its machines, what prints it, and the exit code."""
+Check = Callable[["Settings"], Verdict]
 
 
 @click.command(
@@ -39,6 +43,7 @@ MachineFactories = dict[str, "Callable[[], Machine]"]
         "paceline log verify --save-head head.json",
         "paceline log verify --head head.json -o json",
         "paceline log verify outage.avro",
+        "paceline log verify --build /opt/paceline-next/bin/python",
     )
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
@@ -65,6 +70,9 @@ MachineFactories = dict[str, "Callable[[], Machine]"]
 @click.option(
     "--save-head", type=Target(), metavar="FILE", help="Save the head of the log to this file; keep it elsewhere."
 )
+@click.option(
+    "--build", metavar="PYTHON", help="Let the Paceline of this interpreter decide the rounds, of any logic number."
+)
 @output_option
 def verify(
     file: Path | None,
@@ -77,6 +85,7 @@ def verify(
     jobs: int,
     head: Path | None,
     save_head: Path | None,
+    build: str | None,
     form: str,
 ) -> int:
     """Replay every round of the log and compare the decisions byte for byte; the cell may be running.
@@ -86,6 +95,9 @@ def verify(
     FILE is a log range that `paceline log export` wrote. Rounds of another logic number, and those before --from, are
     applied only, not replayed. To detect records missing at the end of the log, compare with a head that was saved
     earlier and kept elsewhere. Exits with 1 if anything differs.
+
+    With --build another release decides each round in the state in which the cell was: what it would decide otherwise
+    is listed, and what was recorded is applied.
     """
     from paceline.history.importer import imported_history
     from paceline.history.start_state import is_history
@@ -97,6 +109,8 @@ def verify(
         raise click.UsageError("--from and --to are rounds of one machine: name it with --machine")
     if first and last and first > last:
         raise click.UsageError("--from is after --to")
+    if build and (head or save_head):
+        raise click.UsageError("--build compares decisions: leave out --head and --save-head")
     if save_head and (machine or last):
         raise click.UsageError("--save-head is for a whole log: without --machine and --to")
     with imported_history(file, data) as folder:
@@ -104,15 +118,20 @@ def verify(
         if (head or save_head) and is_history(settings.data):
             raise click.UsageError("a head is of a complete log; this is an exported log range")
         round_range, cells = RoundRange(first or 1, last), _cells(settings)
+        check: Check
+        if build:
+            check = partial(_by_build, build, machine, round_range, jobs)
+        else:
+            check = partial(_verify, machine, round_range, jobs, head, save_head)
         if len(cells) == 1:
-            body, names, print_it, code = _verify(settings, machine, round_range, jobs, head, save_head)
+            body, names, print_it, code = check(settings)
             show(form, body, names, print_it)
         elif head or save_head or first or last:
             raise click.UsageError(
                 f"a head and rounds are of one cell, and there are {len(cells)}: name it with --cell"
             )
         else:
-            code = _verify_each([settings.model_copy(update={"cell": each}) for each in cells], machine, jobs, form)
+            code = _verify_each([settings.model_copy(update={"cell": each}) for each in cells], check, form)
     if save_head:
         note(f"no head was saved: {save_head}" if code else f"the head was saved to {save_head}; keep it elsewhere")
     return code
@@ -127,16 +146,17 @@ def _cells(settings: "Settings") -> Sequence[int]:
     return range(max(1, cells(settings.kafka, settings.kafka_options)))
 
 
-def _verify_each(each_cell: "Sequence[Settings]", machine: str | None, jobs: int, form: str) -> int:
+def _verify_each(each_cell: "Sequence[Settings]", check: Check, form: str) -> int:
     """Verifies cell after cell, also after one that differs or has no rounds, and returns the first code of such."""
-    from paceline.client.errors import PacelineError
-    from paceline.history.verify import ALL_ROUNDS
+    from paceline.client.errors import InvalidValue, PacelineError
 
     bodies: list[Json] = []
     code = 0
     for settings in each_cell:
         try:
-            body, names, print_it, its_code = _verify(settings, machine, ALL_ROUNDS, jobs, None, None)
+            body, names, print_it, its_code = check(settings)
+        except InvalidValue:
+            raise
         except PacelineError as error:
             body, its_code = (
                 {"identical": False, "machines": [], "difference": None, "error": str(error)},
@@ -153,15 +173,22 @@ def _verify_each(each_cell: "Sequence[Settings]", machine: str | None, jobs: int
     return code
 
 
+def _by_build(build: str, machine: str | None, round_range: "RoundRange", jobs: int, settings: "Settings") -> Verdict:
+    from paceline.cli.commands.log_verify_build import verify_build
+
+    with _progress() as say_progress:
+        return verify_build(settings, build, machine, round_range, jobs, say_progress)
+
+
 def _verify(
-    settings: "Settings",
     machine: str | None,
     round_range: "RoundRange",
     jobs: int,
     head: Path | None,
     save_head: Path | None,
-) -> "tuple[Json, Iterable[str], Callable[[], None], int]":
-    """The result of a cell: its body, the names of its machines, what prints it, and the exit code."""
+    settings: "Settings",
+) -> Verdict:
+    """The verdict on a cell."""
     from paceline.client.errors import PacelineError
     from paceline.history import heads
     from paceline.history.open_log import open_log
@@ -330,7 +357,7 @@ def _print_difference(body: "RoundDifference", difference: "Difference", factori
             say(f"rounds of {name} are among them: decide those again too, with --machine {name}")
     rows = side_by_side(difference)
     if rows:
-        _sides(rows, "FIELD")
+        sides(rows, "FIELD")
         _print_states(body)
 
 
@@ -349,18 +376,6 @@ def _print_states(body: "RoundDifference") -> None:
             old, new = ("-" if side is None else json.dumps(side.get(field)) for side in (recorded, decided))
             lines.append(("≠", f"{name} {field}", old, new))
     if lines:
-        _sides(lines, "ROW")
+        sides(lines, "ROW")
     if len(rows) > ROWS_SHOWN:
         say(f"... and {len(rows) - ROWS_SHOWN} rows more")
-
-
-def _sides(rows: list[tuple[str, str, str, str]], title: str) -> None:
-    table(
-        rows,
-        [
-            Column("", lambda row: row[0] or " "),
-            Column(title, lambda row: row[1]),
-            Column("RECORDED", lambda row: row[2]),
-            Column("DECIDED AGAIN", lambda row: row[3]),
-        ],
-    )

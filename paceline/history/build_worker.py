@@ -1,0 +1,174 @@
+"""Decides recorded rounds by this Paceline, for another one that compares: `python -m paceline.history.build_worker`.
+
+Reads an `Order` from standard input and writes `Message`s to standard output (`build_protocol`); it reads the log and
+writes nothing. It ends when standard input does.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from events import VERSION
+from events.codec import CodecError
+from events.log.port import Log, LogError, LogFault, LogGap, LogUnavailable
+from events.rounds import RoundFault
+from paceline.client.errors import PacelineError
+from paceline.history.build_protocol import (
+    PROTOCOL,
+    Differs,
+    Failed,
+    Finished,
+    Hello,
+    Message,
+    Order,
+    Reached,
+    Span,
+    Stopped,
+)
+from paceline.history.decide_again import newest_snapshot
+from paceline.history.followed_log import FollowedLog
+from paceline.history.open_log import open_log
+from paceline.history.recorded_rounds import RecordedRounds
+from paceline.history.round_comparison import compare
+from paceline.history.start_state import start_of
+from paceline.history.watched_fold import WatchedFold
+from paceline.moments.ordered_work import read_order
+from paceline.services.settings import Settings
+from processors.cell_machines import machines
+from processors.machine import Machine
+from processors.runtime.fold import HistoryDiffers
+from processors.runtime.store import MemoryStore
+
+SAY_S = 0.2
+WAIT_S = 0.2
+NEWEST = 1 << 62
+"""Before this round are all others."""
+UNREACHABLE = 6
+Write = Callable[[Message], None]
+
+
+class Comparison:
+    """Compares the rounds of one machine within a span, and tells of those that differ."""
+
+    def __init__(self, log: Log, fold: WatchedFold, span: Span, write: Write, is_real: bool = True) -> None:
+        self.name = fold.machine.name
+        self.is_over = False
+        self._log, self._fold, self._span, self._write = log, fold, span, write
+        self._rounds = RecordedRounds(log, fold, is_real)
+        self._compared = self._alike = self._other_logic = self._events = 0
+        self._at_ms = 0
+
+    def turn(self) -> bool:
+        """Compares what is there; returns whether there was something. Raises `LogUnavailable`."""
+        fold, before, said_s = self._fold, self._fold.own.position, time.monotonic()
+        try:
+            for each in self._rounds.rounds(self._span.last):
+                record = each.record
+                self._events += sum(part.end - part.start for part in record.inputs)
+                self._at_ms = each.at_ms
+                if record.round >= self._span.first and each.offset >= self._span.offset:
+                    self._other_logic += record.logic != fold.machine.logic
+                    self._compared += 1
+                    difference = compare(each, self.name, fold.pool_of)
+                    if difference is None:
+                        self._alike += 1
+                    else:
+                        counts = (self._compared, self._alike, self._other_logic)
+                        place = (self.name, record.round, each.offset, each.at_ms, record.logic)
+                        self._write(Differs(*place, difference.at, difference.parts, *counts, difference.fault))
+                if time.monotonic() - said_s > SAY_S:
+                    said_s = time.monotonic()
+                    self._say()
+        except LogUnavailable:
+            raise
+        except (HistoryDiffers, RoundFault, LogGap, CodecError) as error:
+            self._stop(str(error))
+        except (
+            Exception
+        ) as error:  # a state that no cell was in, or a build that doesn't know all: it ends this machine
+            if isinstance(error, LogError):
+                raise
+            self._stop(f"what was recorded can't be applied: {error!r}")
+        self._say()
+        return fold.own.position > before
+
+    def _stop(self, reason: str) -> None:
+        self.is_over = True
+        self._write(Stopped(self.name, self._fold.own.round, reason))
+
+    def _say(self) -> None:
+        own, counts = self._fold.own, (self._compared, self._alike, self._other_logic, self._events)
+        end = self._log.bounds(self._fold.topic)[1]
+        self._write(Reached(self.name, own.round, own.position, end, self._at_ms, *counts))
+
+
+def main() -> int:
+    """Does what standard input orders."""
+    order = read_order(Order, 0)
+    os.nice(order.nice)
+    return answer(order, lambda log: [comparison(log, order, name, write) for name in order.machines])
+
+
+def answer(order: Order, make: Callable[[Log], list[Comparison]]) -> int:
+    """Says who it is, compares the rounds of all machines, and says how it ended."""
+    write(Hello(PROTOCOL, VERSION, {name: make().logic for name, make in machines().items()}))
+    if order.protocol > PROTOCOL:
+        write(Failed(f"Paceline {VERSION} can't be asked by this one: it is too old for what is asked.", 2))
+        return 2
+    try:
+        log = open_log(Settings(**msgspec.structs.asdict(order.log)))
+        try:
+            _run(log, make(log), order.follow)
+        finally:
+            log.close()
+    except (PacelineError, LogError) as error:
+        code = error.exit_code if isinstance(error, PacelineError) else 1
+        write(Failed(str(error), UNREACHABLE if isinstance(error, LogUnavailable | LogFault) else code))
+        return 1
+    write(Finished())
+    return 0
+
+
+def comparison(log: Log, order: Order, name: str, write: Write) -> Comparison:
+    """The comparison of a machine of this build, from where the log or its snapshots let it begin."""
+    make = machines(log.cell)[name]
+    span = order.machines[name]
+    read = FollowedLog(log) if order.follow else log
+    fold = WatchedFold(make(), log.cell)
+    store = start(log, order, make())
+    if store is not None:
+        fold.restore(store)
+    return Comparison(read, fold, span, write)
+
+
+def start(log: Log, order: Order, machine: Machine) -> MemoryStore | None:
+    """The store that a machine begins from; None: the first record of the log."""
+    span = order.machines[machine.name]
+    own = start_of(Path(order.log.data), machine.name) if not order.log.kafka else None
+    if own is not None or not order.snapshots:
+        return own
+    before = NEWEST if span.offset else span.first
+    return newest_snapshot(log, order.snapshots, before, machine) if before > 1 else None
+
+
+def write(message: Message) -> None:
+    """Writes a line to standard output."""
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _run(log: Log, comparisons: list[Comparison], follow: bool) -> None:
+    while True:
+        news = [each.turn() for each in comparisons if not each.is_over]
+        if not follow or not news:
+            return
+        if not any(news):
+            log.wait(WAIT_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Where the passes of recorded rounds end, found by deciding them again: what a round decides after the pass in which
+it differs follows from that, and is no difference of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from events.codec import CodecError
+from events.log.port import Log, LogError
+from events.rounds import RoundFault
+from paceline.history.build_protocol import Differs, Part
+from paceline.history.recorded_rounds import OpenRound, RecordedRounds
+from paceline.history.round_comparison import pass_end
+from processors.cell_machines import machines
+from processors.machine import Machine
+from processors.runtime.fold import Fold, HistoryDiffers
+from processors.runtime.store import MemoryStore
+
+Start = Callable[[Machine], MemoryStore | None]
+
+
+class _Walk(NamedTuple):
+    """The rounds of one machine, met in order."""
+
+    fold: Fold
+    rounds: RecordedRounds
+
+
+class OwnPasses:
+    """Folds the machines of this build as far as rounds are asked about, and no machine that none is asked about."""
+
+    def __init__(self, log: Log, start: Start) -> None:
+        self._log, self._start = log, start
+        self._walks: dict[str, _Walk] = {}
+
+    def of_the_pass(self, differs: Differs) -> list[Part]:
+        """The parts of a difference without what was recorded after its pass; all where this build can't tell. Rounds
+        are asked about in order.
+        """
+        if not any(part.recorded and not part.decided for part in differs.parts):
+            return differs.parts
+        end = self._end(differs)
+        return [part for part in differs.parts if part.decided or end is None or part.index < end]
+
+    def _end(self, differs: Differs) -> int | None:
+        end = None
+        with suppress(HistoryDiffers, RoundFault, LogError, CodecError):
+            for each in self._rounds(differs.machine, differs.round):
+                if each.record.round == differs.round:
+                    end = pass_end(each, differs.index)
+        return end
+
+    def _rounds(self, machine: str, number: int) -> Iterator[OpenRound]:
+        walk = self._walks.get(machine)
+        if walk is None:
+            make = machines(self._log.cell)[machine]
+            fold = Fold(make(), self._log.cell)
+            store = self._start(make())
+            if store is not None:
+                fold.restore(store)
+            walk = self._walks[machine] = _Walk(fold, RecordedRounds(self._log, fold))
+        return walk.rounds.rounds(number)

@@ -1,0 +1,183 @@
+"""Compares a recorded round with what a machine decides in its place, and says which decisions differ, about whom."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from events.codec import CodecError, decode, encode
+from events.records.base import Event
+from paceline.client.json_type import Json
+from paceline.history.build_protocol import Part, Subject
+from paceline.history.recorded_rounds import OpenRound
+from paceline.history.verify import side_by_side
+from processors.runtime.replay import Difference
+from projections.record_json import whole
+
+PARTS_MAX, SUBJECTS_MAX, SHOWN_MAX = 200, 1000, 10
+"""So many parts of a round are told, so many subjects of each, and so many side by side."""
+LISTS = (list, tuple)
+PoolOf = Callable[[str], str]
+Key = tuple[str, str]
+"""Pool and job."""
+
+
+class RoundDifference(NamedTuple):
+    """From the decision `at` on the round would be decided otherwise; `fault`: deciding failed."""
+
+    at: int
+    parts: list[Part]
+    fault: str = ""
+
+
+class _Item(NamedTuple):
+    """A decision of one of the sides; `at`: its place in the recorded round."""
+
+    at: int
+    value: bytes
+    event: Event
+
+
+def compare(round_: OpenRound, machine: str, pool_of: PoolOf) -> RoundDifference | None:
+    """Asks pass after pass for what was recorded, and applies that, up to the first difference; None: all is alike."""
+    recorded = round_.record.decisions
+    while True:
+        start = round_.applied
+        try:
+            decided = round_.decide()
+        except Exception as error:  # another build, or a state that no cell was in: whatever it is, it is the finding
+            return RoundDifference(start, [], f"deciding fails: {error!r}")
+        values = [encode(event) for event in decided]
+        pairs = zip(recorded[start:], values, strict=False)
+        alike = next((at for at, (old, new) in enumerate(pairs) if not _same(old, new)), -1)
+        alike = min(len(values), len(recorded) - start) if alike < 0 else alike
+        if alike < len(values) or (not values and start < len(recorded)):
+            at = start + alike
+            old = [_Item(at + n, recorded[at + n], round_.decisions[at + n]) for n in range(len(recorded) - at)]
+            new = [_Item(-1, *each) for each in zip(values[alike:], decided[alike:], strict=True)]
+            return RoundDifference(at, _parts(old, new, machine, round_.record.round, pool_of))
+        round_.apply(start + alike)
+        if round_.applied == len(recorded):
+            return None
+
+
+def pass_end(round_: OpenRound, index: int) -> int:
+    """Where the pass ends in which the recorded decision `index` was made; what comes after it follows from it. The end
+    of the round where this build decides otherwise. Applies what comes before.
+    """
+    recorded = round_.record.decisions
+    while True:
+        start = round_.applied
+        values = [encode(event) for event in round_.decide()]
+        if not values or len(values) > len(recorded) - start:
+            return len(recorded)
+        end = start + len(values)
+        if not all(map(_same, recorded[start:end], values)):
+            return len(recorded)
+        if index < end:
+            return end
+        round_.apply(end)
+
+
+def _same(old: bytes, new: bytes) -> bool:
+    return old == new or _rewritten(old) == new  # a build may add fields
+
+
+def _rewritten(value: bytes) -> bytes:
+    try:
+        return encode(decode(value))
+    except CodecError:
+        return value
+
+
+def _parts(old: list[_Item], new: list[_Item], machine: str, number: int, pool_of: PoolOf) -> list[Part]:
+    """The decisions that differ, those of one kind beside each other."""
+    recorded, decided = _without(old, new), _without(new, old)
+    if not recorded and not decided:  # the same ones in another order
+        recorded, decided = old[:1], new[:1]
+    parts, rest = [], list(recorded)
+    for item in decided:
+        other = next((each for each in rest if type(each.event) is type(item.event)), None)
+        if other is not None:
+            rest.remove(other)
+        parts.append((other, item))
+    pairs: list[tuple[_Item | None, _Item | None]] = [*parts, *((each, None) for each in rest)]
+    return [
+        _part(one, other, machine, number, pool_of, at < SHOWN_MAX) for at, (one, other) in enumerate(pairs[:PARTS_MAX])
+    ]
+
+
+def _without(items: Iterable[_Item], others: Iterable[_Item]) -> list[_Item]:
+    """The items that aren't among others, as often as they are more."""
+    there = Counter(_rewritten(each.value) for each in others)
+    rest = []
+    for item in items:
+        value = _rewritten(item.value)
+        if there[value]:
+            there[value] -= 1
+        else:
+            rest.append(item)
+    return rest
+
+
+def _part(old: _Item | None, new: _Item | None, machine: str, number: int, pool_of: PoolOf, is_shown: bool) -> Part:
+    first = old or new
+    assert first is not None
+    rows = []
+    if is_shown:
+        difference = Difference(machine, number, first.at, old.value if old else None, new.value if new else None)
+        rows = side_by_side(difference)
+    return Part(
+        type(first.event).__name__,
+        old.at if old else -1,
+        old is not None,
+        new is not None,
+        _subjects(_about(old, pool_of), _about(new, pool_of))[:SUBJECTS_MAX],
+        rows,
+    )
+
+
+def _subjects(old: dict[Key, Any], new: dict[Key, Any]) -> list[Subject]:
+    """The subjects of a difference: those whose part of the decision isn't the same, all where it is for each."""
+    keys = list({**old, **new})
+    parted = [key for key in keys if key not in old or key not in new or old[key] != new[key]]
+    return [Subject(*key, key in old, key in new) for key in parted or keys]
+
+
+def _about(item: _Item | None, pool_of: PoolOf) -> dict[Key, Any]:
+    """The parts of a decision by the pool and job that they are about."""
+    if item is None:
+        return {}
+    body = whole(item.event)
+    jobs, pools = body.get("job_ids"), body.get("pools")
+    if isinstance(jobs, LISTS) and isinstance(body.get("job"), LISTS):
+        about: dict[Key, list[Any]] = {}
+        for job, row in zip(body["job"], _rows(body, len(body["job"])), strict=True):
+            if 0 <= job < len(jobs):
+                about.setdefault((pool_of(jobs[job]), jobs[job]), []).append(row)
+        return dict(about)
+    if isinstance(job_id := body.get("job_id"), str) and job_id:
+        return {(pool_of(job_id) or str(body.get("pool", "")), job_id): body}
+    if isinstance(jobs, LISTS):
+        return {(pool_of(job), job): body for job in jobs}
+    if isinstance(pools, LISTS):
+        return {(str(pool), ""): row for pool, row in zip(pools, _rows(body, len(pools)), strict=True)}
+    return {(str(body.get("path") or body.get("pool") or ""), ""): body}
+
+
+def _rows(body: Json, count: int) -> list[Any]:
+    """The values of each item of a decision, names in place of numbers of its own lists."""
+    tables = {name for name in body if name.endswith("_ids") or name in ("pools", "shapes", "resources")}
+    columns = []
+    for name, values in body.items():
+        if name in tables or not isinstance(values, LISTS) or not count or len(values) % count or not values:
+            continue
+        size = len(values) // count
+        names = body.get(f"{name}_ids") or body.get(f"{name}s")
+        columns.append([_named(values[at * size : (at + 1) * size], names) for at in range(count)])
+    return [list(each) for each in zip(*columns, strict=True)] if columns else [[] for _ in range(count)]
+
+
+def _named(values: Sequence[Any], names: object) -> list[Any]:
+    if not isinstance(names, LISTS):
+        return list(values)
+    return [names[each] if isinstance(each, int) and 0 <= each < len(names) else each for each in values]
