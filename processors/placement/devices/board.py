@@ -189,10 +189,12 @@ class DeviceBoard:
                 self.keep(slot, host, need)
 
     def _claim(self, need: DeviceNeed, number: int) -> Taken | None:
-        """The choice that is kept for a task: all that it needs, else as many whole devices as are free."""
+        """The choice that is kept for a task: all that it needs, else as many whole devices as there are. What others
+        use of the devices that these exclude nobody takes after them.
+        """
         parts = [each._replace(whole=n, share=0, memory=0) for each in need.kinds for n in range(each.whole, 0, -1)]
         needs = (need, *(DeviceNeed((part,), group=need.group) for part in parts))
-        return next(filter(None, (self._states.choice(each, number) for each in needs)), None)
+        return next(filter(None, (self._states.claim(each, number) for each in needs)), None)
 
     def after_leaving(self, host: int, slots: Sequence[int], holds: OfDevices) -> int:
         """The state of a host when some tasks have left it, and what was put has come, and the tasks for which

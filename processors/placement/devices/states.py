@@ -133,6 +133,15 @@ class States:
             answers[number] = choose(need, self.layout_of(number), self._states[number])
         return answers[number]
 
+    def claim(self, need: DeviceNeed, number: int) -> Taken | None:
+        """The choice of a task that waits for its devices: also of those that it may have once nobody has any of what
+        they exclude, as a part whose card is shared.
+        """
+        choice = self.choice(need, number)
+        if choice is None and any(each.clashes for each in self.layout_of(number).devices):
+            choice = choose(need, self.layout_of(number), self._states[number], once_free=True)
+        return choice
+
     def choice_at(self, need: DeviceNeed, number: int, at: int) -> Taken | None:
         """The same for a task that asks a share of one device, of the device at a place alone."""
         state = self._states[number]
@@ -155,8 +164,9 @@ def untouched(number: int, layout: Layout) -> State:
     return State(number, tuple((each.share, each.memory) for each in layout.devices), (1 << len(layout.cores)) - 1)
 
 
-def choose(need: DeviceNeed, layout: Layout, state: State) -> Taken | None:
-    """The devices and cores that a task takes; None: there aren't enough.
+def choose(need: DeviceNeed, layout: Layout, state: State, once_free: bool = False) -> Taken | None:
+    """The devices and cores that a task takes; None: there aren't enough. `once_free`: whoever has some of what they
+    exclude doesn't matter.
 
     Of the groups that it must be within the one that has least left over, in their order. In it whole devices come from
     the link groups that have just enough, and a share from the device with least left: what is whole stays whole.
@@ -165,7 +175,7 @@ def choose(need: DeviceNeed, layout: Layout, state: State) -> Taken | None:
     for _, devices, cores in groups_of(need.within, layout):
         if need.group:
             devices = [at for at in devices if link_group_of(layout, at) in ("", need.group)]
-        draft = _Draft(layout, state)
+        draft = _Draft(layout, state, once_free)
         choice = draft.take(need, devices, cores)
         if choice is not None:
             rest = draft.whole_left(need, devices), len(draft.free_cores(cores))
@@ -225,11 +235,13 @@ def groups_of(within: str, layout: Layout) -> Iterator[tuple[str, list[int], lis
 class _Draft:
     """One choice in the making."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
+    def __init__(self, layout: Layout, state: State, once_free: bool = False) -> None:
         self._devices, self._summed = layout.devices, layout.summed
         self._cores = state.cores
         self._left = list(state.room)
         self._used = in_use(layout, state)
+        self._excluding = 0 if once_free else self._used
+        """The devices beside which none that they exclude is taken."""
 
     def free_cores(self, cores: Iterable[int]) -> list[int]:
         """Those of some cores that nobody has."""
@@ -272,7 +284,7 @@ class _Draft:
 
     def _is_whole(self, at: int) -> bool:
         device = self._devices[at]
-        return device.usable and device.share == ONE and not self._used >> at & 1 and not self._used & device.clashes
+        return device.usable and device.share == ONE and not self._used >> at & 1 and not self._excluding & device.clashes
 
     def _harm(self, at: int) -> int:
         """Counts the devices that nobody could use any more."""
@@ -311,13 +323,14 @@ class _Draft:
         for at in mine:
             share, memory = share_of(self._devices[at], need)
             room = self._left[at]
-            if share and share <= room[0] and memory <= room[1] and not self._used & self._devices[at].clashes:
+            if share and share <= room[0] and memory <= room[1] and not self._excluding & self._devices[at].clashes:
                 fitting.append((*room, self._harm(at), at, share, memory))
         return min(fitting)[3:] if fitting else None
 
     def _put(self, at: int, share: int, memory: int) -> None:
         self._left[at] = self._left[at][0] - share, self._left[at][1] - memory
         self._used |= 1 << at
+        self._excluding |= 1 << at
 
 
 def share_of(device: Device, need: KindNeed) -> tuple[int, int]:

@@ -113,6 +113,28 @@ def test_a_task_finds_devices_where_there_are_some(layout: Layout, asked: list[D
     assert number == before
 
 
+@settings(max_examples=400, deadline=None)
+@given(layouts(), needs(), needs())
+def test_what_is_claimed_is_free_itself_and_fits_once_all_others_are_gone(
+    layout: Layout, other: DeviceNeed, need: DeviceNeed
+) -> None:
+    states = States()
+    empty = states.number(untouched(states.layout(layout), layout))
+    taken = states.choice(other, empty)
+    number = states.after(empty, taken) if taken is not None else empty
+    claim = states.claim(need, number)
+    if (choice := states.choice(need, number)) is not None:
+        assert claim == choice, "nothing is claimed that waits where something is free"
+        return
+    if claim is None:
+        alone = layout._replace(devices=tuple(each._replace(clashes=0) for each in layout.devices))
+        free = states.state(number)
+        assert not any(may(layout, states.state(empty), need, each) for each in every(alone, free, need)), free
+        return
+    assert may(layout, states.state(empty), need, claim)
+    assert states.after(states.after(number, claim), claim, -1) == number
+
+
 def test_a_share_goes_to_the_fullest_card_and_whole_ones_stay_in_one_link_group() -> None:
     cards = tuple(Device("gpu", group=group) for group in "aabbbb")
     states = States()
