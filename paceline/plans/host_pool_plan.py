@@ -6,14 +6,18 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import IN_EFFECT, Code
-from events.conditions import MEETS
+from events.columns import counted, distinct
 from events.records.hosts import HostPoolAssigned, HostPoolDefined
 from paceline.client.host_models import HostPoolPlan, JobOfHostPools
 from paceline.plans.branch import Branch, hosts_answer
 from paceline.plans.planning import Copy
 from processors.entitlement.machine import Entitlement
+from processors.placement.cluster_view import ClusterView
+from processors.placement.explain import could, reason_when_empty
 from processors.placement.machine import Placement
+from processors.placement.packing import feasible
 from processors.placement.rows import JobRow
+from processors.placement.shape_view import ShapeView
 
 JOBS_MAX = 200
 """So many jobs are told, those that fit nowhere first."""
@@ -52,8 +56,9 @@ def hosts_of_jobs(copy: Copy) -> dict[str, JobHosts]:
     assert isinstance(placement, Placement)
     assert isinstance(entitlement, Entitlement)
     gangs = {job_id: row.gang_min for job_id, row in entitlement.queues.jobs.items()}
+    view = placement.view()
     return {
-        job_id: _hosts_of(placement, row, gangs.get(job_id, 0))
+        job_id: _hosts_of(placement, view, row, gangs.get(job_id, 0))
         for job_id, row in placement.runs.jobs.items()
         if not row.daemon
     }
@@ -76,18 +81,22 @@ def jobs_with_fewer_hosts(copy: Copy, before: Mapping[str, JobHosts]) -> list[Jo
     return sorted(rows, key=lambda row: (row["fits"], row["hosts_then"], row["job_id"]))[:JOBS_MAX]
 
 
-def _hosts_of(placement: Placement, row: JobRow, gang: int) -> JobHosts:
-    hosts, runs = placement.hosts, placement.runs
-    choices = hosts.pools.reach(row)
-    counts, room = [], []
-    for number in row.shapes:
-        shape = runs.shapes[number]
-        need = np.array(shape.need, dtype=np.int64)[:, np.newaxis]
-        times = (hosts.capacity[:-1] // np.maximum(need, 1))[need[:, 0] > 0].min(axis=0, initial=row.instances)
-        may = hosts.counts & (hosts.condition_set(shape, choices).unmet == MEETS) & (times > 0)
-        counts.append(int(may.sum()))
-        room.append(int(times[may].sum()))
-    slots = row.base + np.flatnonzero(runs.arena["placed"][row.base : row.base + row.instances])
-    at = [hosts.pools.of(hosts.ids[number - 1]) for number in runs.arena["host"][slots].tolist()]
+def _hosts_of(placement: Placement, view: ClusterView, row: JobRow, gang: int) -> JobHosts:
+    hosts, arena, choices = placement.hosts, placement.runs.arena, placement.hosts.pools.reach(row)
+    tasks = slice(row.base, row.base + row.instances)
+    numbers, sizes = counted(arena["shape"][tasks][: gang if gang > 1 else None])
+    parts = [(view.shape(number, row), size) for number, size in zip(numbers.tolist(), sizes.tolist(), strict=True)]
+    units = [parts] if gang > 1 else [[(shape, 1)] for shape, _ in parts]
+    fits = all(any(reason_when_empty(view, way) is None for way in view.ways(unit)) for unit in units)
+    counts = [_usable(view, shape) for shape, _ in parts]
+    slots = row.base + np.flatnonzero(arena["placed"][tasks])
+    at = [hosts.pools.of(hosts.ids[number - 1]) for number in arena["host"][slots].tolist()]
     outside = sum(name not in choices for name in at) if choices else 0
-    return JobHosts(row.pool, min(counts, default=0), min(room, default=0) >= max(1, gang), outside)
+    return JobHosts(row.pool, min(counts, default=0), fits, outside)
+
+
+def _usable(view: ClusterView, shape: ShapeView) -> int:
+    """Counts the hosts that could hold a task, whichever of its alternatives it takes, if nothing else ran."""
+    hosts = view.hosts
+    ways = [feasible(hosts.whole, each.need, hosts.counts & could(view, each)) for each in view.alternatives(shape)]
+    return len(distinct(np.concatenate(ways)))

@@ -95,7 +95,7 @@ def reason(
     """Why so many tasks of each shape found no place together; `own`: what is kept for them; `neighbours`: of tasks
     that look at these.
     """
-    empty = _when_empty(view, parts)
+    empty = reason_when_empty(view, parts)
     if empty is not None:
         return empty
     if neighbours is not None and own is None and (ruled := _ruled(view, parts, neighbours)) is not None:
@@ -153,14 +153,14 @@ def _seen(view: ClusterView, own: OwnRoom | None) -> tuple[I64, I64]:
     return free, kept_room
 
 
-def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
+def reason_when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
     """Why they wouldn't find a place on empty hosts either; None: they would, or it isn't known."""
     hosts, whole = view.hosts, view.hosts.whole
     counting = np.flatnonzero(hosts.counts)
     nothing = (0,) * len(parts)
     if not len(counting):
         return Reason(Code.NO_HOSTS, 0, nothing)
-    meeting = [shape.part(size)._replace(open_=hosts.counts & _could(view, shape)) for shape, size in parts]
+    meeting = [shape.part(size)._replace(open_=hosts.counts & could(view, shape)) for shape, size in parts]
     ways = [*_ways_when_empty(view, parts, meeting)]
     searches = (together(free, view.weight, way, None) for free, way in ways)
     if any(each.hosts is not None or not each.proven for each in searches):
@@ -214,12 +214,17 @@ def _spread_when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]
     return Reason(Code.NEVER_FITS, 0, (fit,)) if fit < tasks else None
 
 
-def _could(view: ClusterView, shape: ShapeView) -> Mask:
+def could(view: ClusterView, shape: ShapeView) -> Mask:
     """The hosts that meet the conditions of a shape, and whose devices could hold a task."""
     meets: Mask = shape.unmet < 0
-    return (
-        meets & view.devices.could(shape.devices) if view.devices is not None and shape.devices is not None else meets
-    )
+    return meets & _have_devices(view, shape)
+
+
+def _have_devices(view: ClusterView, shape: ShapeView) -> Mask:
+    """The hosts whose devices could hold a task."""
+    if view.devices is None or shape.devices is None:
+        return np.ones(len(view.hosts.ids), dtype=np.bool_)
+    return view.devices.could(shape.devices)
 
 
 def _ways_when_empty(
@@ -249,15 +254,15 @@ def _ways_when_empty(
 def _kept_away(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Code | None:
     """The mark of hosts for want of which they would find a place on empty ones; None: that isn't it."""
     counts = view.hosts.counts
-    opens = [shape.unmet < 0 for shape, _ in parts]
+    have = [counts & _have_devices(view, shape) for shape, _ in parts]
+    opens = [there & (shape.unmet < 0) for there, (shape, _) in zip(have, parts, strict=True)]
     for at, code in enumerate(MARKS):
-        marked = [shape.unmet == len(shape.constraints) + at for shape, _ in parts]
+        marked = [
+            there & (shape.unmet == len(shape.constraints) + at) for there, (shape, _) in zip(have, parts, strict=True)
+        ]
         opens = [open_ | also for open_, also in zip(opens, marked, strict=True)]
-        if any((each & counts).any() for each in marked):
-            wider = [
-                shape.part(size)._replace(open_=counts & open_)
-                for (shape, size), open_ in zip(parts, opens, strict=True)
-            ]
+        if any(each.any() for each in marked):
+            wider = [shape.part(size)._replace(open_=open_) for (shape, size), open_ in zip(parts, opens, strict=True)]
             ways = _ways_when_empty(view, parts, wider)
             if any(together(free, view.weight, way, None).hosts is not None for free, way in ways):
                 return code
@@ -326,7 +331,7 @@ def explanation(
     free, kept_room = (hosts.whole, view.kept) if code in LASTING else _seen(view, own)
     fit = fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
     if code in LASTING:
-        fit[~_could(view, shape)] = 0  # what is there is enough or not, but its devices never are
+        fit[~could(view, shape)] = 0  # what is there is enough or not, but its devices never are
     room = free - shape.column * fit
     if neighbours is not None and code not in LASTING:
         reasons = _reasons_of_rules(view, shape, code, neighbours, size)

@@ -184,7 +184,7 @@ class Placement(MachineBase):
             self.hosts, self.runs, self.sharing.plans, self.sharing.displaced, self._settings, self._input
         )
         self.campaigns = Campaigns(
-            self.runs, self.hosts, self.stages, self._settings, self._input, self.windows, self._view
+            self.runs, self.hosts, self.stages, self._settings, self._input, self.windows, self.view
         )
         self._maintenance.resumed_in_campaign = self.campaigns.resumed
         self.campaigns.is_well = self.conditions.is_well
@@ -502,7 +502,8 @@ class Placement(MachineBase):
         )
         return earliest(*of_operators, *of_conditions, windows.next_ms(), rows.next_ms())
 
-    def _view(self) -> ClusterView:
+    def view(self) -> ClusterView:
+        """The hosts as the next decision begins with them."""
         return ClusterView(self.hosts, self.runs.shapes, kept_room(self.hosts, self.sharing.holds()))
 
     def _next_reservation(self) -> int | None:

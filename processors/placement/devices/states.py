@@ -284,7 +284,9 @@ class _Draft:
 
     def _is_whole(self, at: int) -> bool:
         device = self._devices[at]
-        return device.usable and device.share == ONE and not self._used >> at & 1 and not self._excluding & device.clashes
+        return (
+            device.usable and device.share == ONE and not self._used >> at & 1 and not self._excluding & device.clashes
+        )
 
     def _harm(self, at: int) -> int:
         """Counts the devices that nobody could use any more."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from events.records.hosts import HostPoolAssigned, HostPoolDefined, HostPoolMoveRequested
+from events.records.parts import DeviceModels, HostDevice, PlacementRules
 from events.records.pools import PoolDefined
 from hostagent.fleet import SimHost
 from tests.paceline.plans.cells import PlannedCell
@@ -75,3 +76,27 @@ def test_a_definition_that_takes_hosts_from_jobs_says_from_which(cell: PlannedCe
     [job] = cell.plan_host_pools(HostPoolDefined(name="gpus", command_id="none"))["jobs"]
     assert (job["job_id"], job["hosts"], job["hosts_then"], job["fits"]) == ("batch", 3, 0, False)
     assert cell.plan_host_pools(HostPoolDefined(name="gpus", command_id="removed", removed=True))["refused"]
+
+
+def test_a_job_fits_only_where_its_model_of_card_is(tmp_path: Path) -> None:
+    def cards(model: str) -> tuple[HostDevice, ...]:
+        return tuple(HostDevice(id=str(at), kind="gpu", model=model) for at in range(2))
+
+    hosts = [
+        SimHost(1, CAPACITY | {"gpu": 2_000}, {}, "h#", number, devices=cards(model))
+        for number, model in ((1, "h100"), (2, "l4"))
+    ]
+    cell = PlannedCell(tmp_path / "cell", hosts)
+    cell.append(PoolDefined(path="/web", command_id="pool"))
+    cell.append(HostPoolDefined(name="gpus", command_id="gpus"))
+    cell.run(1000)
+    asked = PlacementRules(devices=(DeviceModels(kind="gpu", models=("h100",)),))
+    cell.submit("trained", "/web", instances=1, resources={"cpu": 1_000, "gpu": 2_000}, rules=asked)
+    cell.submit("any", "/web", instances=1, resources={"cpu": 1_000, "gpu": 2_000})
+    cell.run(5000)
+    plan = cell.plan_host_pools(assign("gpus", "h1"))
+    assert [(each["job_id"], each["hosts"], each["hosts_then"], each["fits"]) for each in plan["jobs"]] == [
+        ("trained", 1, 0, False),
+        ("any", 2, 1, True),
+    ]
+    cell.close()
