@@ -354,7 +354,7 @@ class HostPoolMoves:
 
     def _load(self, name: str, without: Iterable[int] = ()) -> tuple[int, int]:
         """The part of what a host pool has that is allocated there or waits for it, of the kind of which that is most,
-        and the part that waits, in percent; 100 where it has none.
+        and the part that waits, in percent; 100 of what it has none of.
         """
         hosts, out = self._hosts, {*without}
         numbers = self._in(name)
@@ -367,7 +367,7 @@ class HostPoolMoves:
             for amount in (used + waiting, waiting)
         )
         at = int(loads.argmax())
-        return (min(int(loads[at]), INT_MAX), min(int(waits[at]), INT_MAX)) if rest else (100, 0)
+        return min(int(loads[at]), INT_MAX), min(int(waits[at]), INT_MAX)
 
     def _unplaced(self, name: str) -> I64:
         """The amount that is admitted, and waits for a place of which a host pool is the first choice."""
