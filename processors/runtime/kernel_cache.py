@@ -112,20 +112,32 @@ def watch(machine: Machine) -> None:
     _threads[0].start()
 
 
+def use_kept(machine: Machine) -> None:
+    """Lets compiled kernels decide from now on where they are kept and pay, for simulations: these compile none."""
+    if not _is_used and isinstance(machine, Placement) and _pays(machine) and is_filled():
+        _use()
+
+
 def _pays(machine: Placement) -> bool:
     hosts = len(machine.hosts.ids)
     return hosts >= ENGINE_FROM or (hosts >= CARDS_FROM and machine.hosts.have_cards)
 
 
 _threads: list[Thread] = []
+_is_used: list[bool] = []
 
 
 def _fetch() -> None:
     if not is_filled():
         subprocess.run([sys.executable, "-m", "processors.runtime.kernel_cache"], check=False)
     if is_filled():
-        use(load())
-        of_cards.use(load_of_cards())
+        _use()
+
+
+def _use() -> None:
+    use(load())
+    of_cards.use(load_of_cards())
+    _is_used.append(True)
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ from paceline.simulate.world.delayed_log import DelayedLog
 from processors.cell_machines import machines
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
+from processors.runtime import kernel_cache
 from processors.runtime.driver import Driver
 from processors.runtime.fold import Fold
 from processors.runtime.in_process import Component
@@ -117,6 +118,7 @@ class MachineProcess:
 
     def step(self) -> bool:
         """Implements `Component.step`."""
+        kernel_cache.use_kept(self.driver.machine)
         return self.driver.run() and not self.driver.idle()
 
     def wait_ms(self, recording: bool = True) -> int | None:
