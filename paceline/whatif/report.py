@@ -1,10 +1,7 @@
 """The answer as JSON, and as Markdown for reviewers."""
 
-import csv
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +182,11 @@ def shown(body: Json) -> list[Json]:
             jobs[row["name"]] += row["again"]
     owners = sorted(waits, key=lambda row: -abs(row["effect"]) * jobs[row["name"]])[:OWNERS_SHOWN]
     return [
-        *(row for row in body["figures"] if row["of"] != "owner" and (row["figure"] == "mean_wait" or row["effect"])),
+        *(
+            row
+            for row in body["figures"]
+            if row["of"] != "owner" and (row["figure"] == "mean_wait" or round(row["effect"], 1))
+        ),
         *owners,
     ]
 
@@ -273,14 +274,3 @@ def answer_text(answer: Json) -> str:
     before = answer["recorded"] or "not asked"
     message = f": {answer['message']}" if answer["message"] else ""
     return f"{answer['kind']} {answer['subject']}: {before} -> {answer['changed']}{message}"
-
-
-def write(body: Json, out: Path) -> None:
-    """Writes report.md, summary.json and jobs.csv to a folder, which is made where it isn't there."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "summary.json").write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    (out / "report.md").write_text(markdown(body), encoding="utf-8")
-    with (out / "jobs.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, JOB_COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(body["jobs"])

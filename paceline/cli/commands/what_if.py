@@ -75,7 +75,7 @@ ANSWERS_SHOWN = 3
     "--min-calibration", type=click.FloatRange(0, 1), default=0.8, show_default=True, metavar="SHARE",
     help="If fewer first starts are within 60 s of when they were, nothing is told.",
 )  # fmt: skip
-@click.option("--out", type=FOLDER, metavar="DIR", help="Write report.md, summary.json and jobs.csv there.")
+@click.option("--out", type=FOLDER, metavar="DIR", help="Write report.html, report.md and summary.json there.")
 @output_option
 def what_if(
     history: Path | None,
@@ -107,6 +107,7 @@ def what_if(
     from paceline.whatif.change_file import ReadFile, read_change, with_file
     from paceline.whatif.compare import compare
     from paceline.whatif.conditions import answers, read_condition, worst
+    from paceline.whatif.files import write
     from paceline.whatif.settings import change_of, read_setting
     from paceline.whatif.stretch import read_stretch
 
@@ -125,10 +126,10 @@ def what_if(
     verdicts = answers(done, bounds, report.is_calibrated(done, min_calibration))
     body = report.body_of(stretch, change, done, verdicts, min_calibration)
     if out is not None:
-        report.write(body, out)
+        write(body, out)
     show(form, body, change.lines, lambda: _print(body))
     if out is not None:
-        note(f"{out}: report.md, summary.json, jobs.csv")
+        note(f"{out}: report.html, report.md, summary.json, jobs.csv")
     return int(worst(verdicts))
 
 

@@ -46,14 +46,15 @@ def write_report(session: Session, path: Path) -> None:
         charts.append(_heat(samples, session.series.host_ids()))
     text = (files("paceline.simulate.report") / "report.html").read_text(encoding="utf-8")
     page = environment().from_string(text).render(
-        session=session, body=body, ended=_ended(session), tiles=_tiles(session, body), unit=_unit(at),
+        session=session, body=body, ended=_ended(session), tiles=_tiles(session, body), unit=unit_of(at),
         verdicts=session.run.watch.verdicts(), plots=over_time, pools=pools, charts=charts, shades=SHADES,
         style=style(), library=library(), modules=modules(),
     )  # fmt: skip
     path.write_text(page, encoding="utf-8")
 
 
-def _unit(resource: str) -> str:
+def unit_of(resource: str) -> str:
+    """The unit of a resource that plots show, in words."""
     return "cores" if resource == "cpu" else f"GPUs {resource.partition('/')[2]}".strip()
 
 
@@ -109,15 +110,15 @@ def _over_time(samples: Sequence[Sample]) -> tuple[dict[str, dict[str, Any]], li
     times = [each.at_ms / 1000 for each in samples]
     largest, others = leaves[:POOLS_MAX], leaves[POOLS_MAX:]
     layers = [
-        _series(path, f"s{number}", _of_pool(samples, path, "allocation", at)) for number, path in enumerate(largest, 1)
+        line(path, f"s{number}", _of_pool(samples, path, "allocation", at)) for number, path in enumerate(largest, 1)
     ]
     if others:
         rest = [_of_pool(samples, path, "allocation", at) for path in others]
-        layers.append(_series(OTHERS, "s0", [sum(values) for values in zip(*rest, strict=True)]))
-    capacity = _series("capacity", "ink", [each.capacity.get(at, 0) / 1000 for each in samples], line=True)
+        layers.append(line(OTHERS, "s0", [sum(values) for values in zip(*rest, strict=True)]))
+    capacity = line("capacity", "ink", [each.capacity.get(at, 0) / 1000 for each in samples], line=True)
     tasks = [
-        _series("waiting", "waiting", [each.waiting for each in samples], line=True),
-        _series("running", "running", [each.running for each in samples], line=True),
+        line("waiting", "waiting", [each.waiting for each in samples], line=True),
+        line("running", "running", [each.running for each in samples], line=True),
     ]
     plots = {
         "cluster": {"times": times, "elapsed": True, "stacked": True, "series": [*reversed(layers), capacity]},
@@ -129,14 +130,15 @@ def _over_time(samples: Sequence[Sample]) -> tuple[dict[str, dict[str, Any]], li
         demand = [min(value, whole) for value in _of_pool(samples, path, "demand", at)]
         series = [
             {**area, "name": "allocation"},
-            _series("demand", "soft", demand, line=True, dash=True),
-            _series("entitlement", "ink", _of_pool(samples, path, "entitlement", at), line=True),
+            line("demand", "soft", demand, line=True, dash=True),
+            line("entitlement", "ink", _of_pool(samples, path, "entitlement", at), line=True),
         ]
         plots[name] = {"times": times, "elapsed": True, "max": whole * 1.05, "series": series}
     return plots, pools
 
 
-def _series(name: str, colour: str, values: Sequence[float], **look: bool) -> dict[str, Any]:
+def line(name: str, colour: str, values: Sequence[float], **look: bool) -> dict[str, Any]:
+    """A line or an area of a plot, as `plots.js` describes it."""
     return {"name": name, "colour": colour, "values": [round(value, 3) for value in values], **look}
 
 
@@ -157,7 +159,7 @@ def _of_jobs(jobs: Jobs, at: str) -> list[Chart]:
     asks = size > 0
     charts = [("Waiting times", "", plots.bars(_waits(wait), "time between submission and first task", "jobs"))]
     if asks.any():
-        title = f"{_unit(at)} that the whole job asks for"
+        title = f"{unit_of(at)} that the whole job asks for"
         slowdowns = plots.ranges(_slowdowns(size[asks], slowdown[asks]), title, "bounded slowdown")
         bounded = "max(1, (wait + run) / max(run, 10 s)): dot = median, line = 10th to 90th percentile"
         charts.append(("Slowdown by size of job", bounded, slowdowns))

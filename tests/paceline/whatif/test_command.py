@@ -1,6 +1,7 @@
 """`paceline what-if` as it is called: its exit codes, and the files that it writes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import yaml
 
 from paceline.cli.main import run
 from paceline.simulate.world.cell import START_MS
+from tests.helpers.page import Page
 
+DATA = re.compile(r'<script type="application/json" id="plot-([a-z0-9-]+)">(.*?)</script>')
 SCENARIO = {
     "name": "two_pools",
     "hosts": [{"name": "host", "count": 1, "resources": {"cpu": 8, "memory": "16GiB"}}],
@@ -53,6 +56,31 @@ def test_without_a_condition_it_ends_with_0_and_writes_its_files(cell, tmp_path,
     assert body["change"] == ["/a share: 1 -> 3"]
     assert "# What if: /a share: 1 -> 3" in (out / "report.md").read_text()
     assert (out / "jobs.csv").read_text().startswith("job_id,")
+
+
+def test_the_page_stands_alone_and_shows_what_the_summary_has(cell, tmp_path):
+    hostile = "</title></script><script>hostile=1</script>"
+    assert what_if(cell, "--set", f"/a:description={hostile}", "--set", "/a:share=3", "--out", str(tmp_path)) == 0
+    text = (tmp_path / "report.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.foreign == []
+    assert "<script>hostile" not in text
+    assert page.titles == ["How far to trust it", "Effects", "/a", "/b", "Jobs", "Preemptions"]
+    assert page.charts == [
+        f"{meaning} of {path} over time, in cores"
+        for path in ("/a", "/b")
+        for meaning in ("entitlement", "allocation", "demand")
+    ]
+    drawn = {name: json.loads(data) for name, data in DATA.findall(text)}
+    series = json.loads((tmp_path / "summary.json").read_text())["series"]
+    of_b = next(each for each in series["pools"] if (each["pool"], each["resource"]) == ("/b", "cpu"))
+    for side, line in zip(("recorded", "again", "changed"), drawn["allocation-2"]["series"], strict=True):
+        assert line["name"] == side
+        assert line["values"] == of_b[side]["allocation"]
+    assert max(of_b["recorded"]["allocation"]) == 4
+    assert of_b["recorded"] != of_b["changed"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import threading
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
@@ -16,6 +15,7 @@ from paceline.simulate.report.html import _of_jobs
 from paceline.simulate.report.results import bounded_slowdown
 from paceline.simulate.report.terminal import summary
 from tests.helpers import ROOT
+from tests.helpers.page import Page
 from tests.helpers.play import CELL, play
 
 
@@ -127,37 +127,6 @@ jobs:
         "/b": ("0", "8"),
         "/b/c": ("0", "8"),
     }
-
-
-class Page(HTMLParser):
-    """Notes headings, plots and whatever would be loaded."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.titles: list[str] = []
-        self.charts: list[str] = []
-        self.foreign: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        given_ = dict(attrs)
-        self.open += [tag] if tag not in ("meta", "link") else []
-        self.foreign += [tag] if tag in ("img", "iframe", "object") else []
-        loaded = [given_[name] for name in ("src", "href") if name in given_]
-        self.foreign += [each for each in loaded if not each.startswith(("#", "data:"))]
-        self.foreign += [name for name in given_ if name.startswith("on")]
-        if given_.get("role") == "img":
-            self.charts.append(given_["aria-label"])
-
-    def handle_startendtag(self, tag, attrs):
-        pass
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "h2":
-            self.titles.append(data)
 
 
 def test_the_page_stands_alone_and_shows_everything(out):
