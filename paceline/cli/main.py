@@ -32,6 +32,7 @@ SECTIONS = {
         "cell": "Check cell health.",
         "log": "Follow, verify, bisect and archive the log.",
         "what-if": "Decide history again with something changed.",
+        "shadow": "Decide beside a cell by another build or with other pools.",
         "snapshot": "Back up and restore state stores.",
         "access": "Bind roles; ask who may what.",
         "token": "Make, list and revoke tokens.",

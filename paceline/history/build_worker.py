@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -29,12 +28,11 @@ from paceline.history.build_protocol import (
     Span,
     Stopped,
 )
-from paceline.history.decide_again import newest_snapshot
 from paceline.history.followed_log import FollowedLog
 from paceline.history.open_log import open_log
+from paceline.history.own_passes import begin
 from paceline.history.recorded_rounds import RecordedRounds
-from paceline.history.round_comparison import compare
-from paceline.history.start_state import start_of
+from paceline.history.round_comparison import compare, rewritten, without_causes
 from paceline.history.watched_fold import WatchedFold
 from paceline.moments.ordered_work import read_order
 from paceline.services.settings import Settings
@@ -46,19 +44,22 @@ from processors.runtime.store import MemoryStore
 SAY_S = 0.2
 WAIT_S = 0.2
 NEWEST = 1 << 62
-"""Before this round are all others."""
+"""All rounds are before this one."""
 UNREACHABLE = 6
 Write = Callable[[Message], None]
 
 
 class Comparison:
-    """Compares the rounds of one machine within a span, and tells of those that differ."""
+    """Compares the rounds of one machine within a span, and tells of those that differ. `is_changed`: something was
+    changed in the fold.
+    """
 
-    def __init__(self, log: Log, fold: WatchedFold, span: Span, write: Write, is_real: bool = True) -> None:
+    def __init__(self, log: Log, fold: WatchedFold, span: Span, write: Write, is_changed: bool = False) -> None:
         self.name = fold.machine.name
         self.is_over = False
         self._log, self._fold, self._span, self._write = log, fold, span, write
-        self._rounds = RecordedRounds(log, fold, is_real)
+        self._rounds = RecordedRounds(log, fold, not is_changed)
+        self._form = without_causes if is_changed else rewritten
         self._compared = self._alike = self._other_logic = self._events = 0
         self._at_ms = 0
 
@@ -73,7 +74,7 @@ class Comparison:
                 if record.round >= self._span.first and each.offset >= self._span.offset:
                     self._other_logic += record.logic != fold.machine.logic
                     self._compared += 1
-                    difference = compare(each, self.name, fold.pool_of)
+                    difference = compare(each, self.name, fold.pool_of, self._form)
                     if difference is None:
                         self._alike += 1
                     else:
@@ -148,11 +149,7 @@ def comparison(log: Log, order: Order, name: str, write: Write) -> Comparison:
 def start(log: Log, order: Order, machine: Machine) -> MemoryStore | None:
     """The store that a machine begins from; None: the first record of the log."""
     span = order.machines[machine.name]
-    own = start_of(Path(order.log.data), machine.name) if not order.log.kafka else None
-    if own is not None or not order.snapshots:
-        return own
-    before = NEWEST if span.offset else span.first
-    return newest_snapshot(log, order.snapshots, before, machine) if before > 1 else None
+    return begin(log, order.log, order.snapshots, machine, NEWEST if span.offset else span.first)
 
 
 def write(message: Message) -> None:

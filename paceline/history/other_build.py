@@ -72,10 +72,12 @@ class Worker:
                 raise kind(message.text)
             yield message
         code = self.process.wait()
-        if not began:
+        if not began and code >= 0:
             raise InvalidValue(self._why_silent())
         if code:
-            raise WorkerEnded(f"The process that decides, {self._words[0]}, ended with {code}. {self._last_line()}")
+            raise WorkerEnded(
+                f"The process that decides, {self._words[0]}, ended with {code}. {self._last_line()}".rstrip()
+            )
 
     def close(self) -> None:
         """Ends it."""

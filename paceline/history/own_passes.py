@@ -4,20 +4,25 @@ it differs follows from that, and is no difference of its own.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from events.codec import CodecError
 from events.log.port import Log, LogError
 from events.rounds import RoundFault
 from paceline.history.build_protocol import Differs, Part
+from paceline.history.decide_again import newest_snapshot
 from paceline.history.recorded_rounds import OpenRound, RecordedRounds
 from paceline.history.round_comparison import pass_end
+from paceline.history.start_state import start_of
+from paceline.moments.order import LogAddress
 from processors.cell_machines import machines
 from processors.machine import Machine
 from processors.runtime.fold import Fold, HistoryDiffers
 from processors.runtime.store import MemoryStore
 
-Start = Callable[[Machine], MemoryStore | None]
+Start = Callable[[Machine, int], MemoryStore | None]
+"""The store from which a machine goes on to a round; None: the first record of the log."""
 
 
 class _Walk(NamedTuple):
@@ -56,8 +61,18 @@ class OwnPasses:
         if walk is None:
             make = machines(self._log.cell)[machine]
             fold = Fold(make(), self._log.cell)
-            store = self._start(make())
+            store = self._start(make(), number)
             if store is not None:
                 fold.restore(store)
             walk = self._walks[machine] = _Walk(fold, RecordedRounds(self._log, fold))
         return walk.rounds.rounds(number)
+
+
+def begin(log: Log, address: LogAddress, snapshots: str, machine: Machine, before: int) -> MemoryStore | None:
+    """The store from which a machine goes on to a round: that of an exported range, or of the newest snapshot before
+    the round. `snapshots`: their URL, empty: none.
+    """
+    own = start_of(Path(address.data), machine.name) if not address.kafka else None
+    if own is not None or not snapshots or before <= 1:
+        return own
+    return newest_snapshot(log, snapshots, before, machine)

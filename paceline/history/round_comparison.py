@@ -2,7 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from events.codec import CodecError, decode, encode
 from events.records.base import Event
@@ -17,6 +20,7 @@ PARTS_MAX, SUBJECTS_MAX, SHOWN_MAX = 200, 1000, 10
 """So many parts of a round are told, so many subjects of each, and so many side by side."""
 LISTS = (list, tuple)
 PoolOf = Callable[[str], str]
+Form = Callable[[bytes], bytes]
 Key = tuple[str, str]
 """Pool and job."""
 
@@ -37,8 +41,29 @@ class _Item(NamedTuple):
     event: Event
 
 
-def compare(round_: OpenRound, machine: str, pool_of: PoolOf) -> RoundDifference | None:
-    """Asks pass after pass for what was recorded, and applies that, up to the first difference; None: all is alike."""
+def rewritten(value: bytes) -> bytes:
+    """A decision as this build writes it: a build may add fields."""
+    try:
+        return encode(decode(value))
+    except CodecError:
+        return value
+
+
+def without_causes(value: bytes) -> bytes:
+    """The same without the records that have led to it: with a change these may be others where the decision is not."""
+    try:
+        event = decode(value)
+    except CodecError:
+        return value
+    none = {"cause": None, "causes": ()}
+    fields = {name: none[name] for name, topic in event.cause_fields.items() if not topic and name in none}
+    return encode(replace(event, **fields))
+
+
+def compare(round_: OpenRound, machine: str, pool_of: PoolOf, form: Form = rewritten) -> RoundDifference | None:
+    """Asks pass after pass for what was recorded, and applies that, up to the first difference; None: all is alike.
+    `form`: what is compared of decisions.
+    """
     recorded = round_.record.decisions
     while True:
         start = round_.applied
@@ -48,13 +73,13 @@ def compare(round_: OpenRound, machine: str, pool_of: PoolOf) -> RoundDifference
             return RoundDifference(start, [], f"deciding fails: {error!r}")
         values = [encode(event) for event in decided]
         pairs = zip(recorded[start:], values, strict=False)
-        alike = next((at for at, (old, new) in enumerate(pairs) if not _same(old, new)), -1)
+        alike = next((at for at, (old, new) in enumerate(pairs) if not _same(old, new, form)), -1)
         alike = min(len(values), len(recorded) - start) if alike < 0 else alike
         if alike < len(values) or (not values and start < len(recorded)):
             at = start + alike
             old = [_Item(at + n, recorded[at + n], round_.decisions[at + n]) for n in range(len(recorded) - at)]
             new = [_Item(-1, *each) for each in zip(values[alike:], decided[alike:], strict=True)]
-            return RoundDifference(at, _parts(old, new, machine, round_.record.round, pool_of))
+            return RoundDifference(at, _parts(old, new, (machine, round_.record.round), pool_of, form))
         round_.apply(start + alike)
         if round_.applied == len(recorded):
             return None
@@ -71,27 +96,20 @@ def pass_end(round_: OpenRound, index: int) -> int:
         if not values or len(values) > len(recorded) - start:
             return len(recorded)
         end = start + len(values)
-        if not all(map(_same, recorded[start:end], values)):
+        if not all(map(_same, recorded[start:end], values, repeat(rewritten))):
             return len(recorded)
         if index < end:
             return end
         round_.apply(end)
 
 
-def _same(old: bytes, new: bytes) -> bool:
-    return old == new or _rewritten(old) == new  # a build may add fields
+def _same(old: bytes, new: bytes, form: Form) -> bool:
+    return old == new or form(old) == form(new)
 
 
-def _rewritten(value: bytes) -> bytes:
-    try:
-        return encode(decode(value))
-    except CodecError:
-        return value
-
-
-def _parts(old: list[_Item], new: list[_Item], machine: str, number: int, pool_of: PoolOf) -> list[Part]:
+def _parts(old: list[_Item], new: list[_Item], place: tuple[str, int], pool_of: PoolOf, form: Form) -> list[Part]:
     """The decisions that differ, those of one kind beside each other."""
-    recorded, decided = _without(old, new), _without(new, old)
+    recorded, decided = _without(old, new, form), _without(new, old, form)
     if not recorded and not decided:  # the same ones in another order
         recorded, decided = old[:1], new[:1]
     parts, rest = [], list(recorded)
@@ -101,17 +119,15 @@ def _parts(old: list[_Item], new: list[_Item], machine: str, number: int, pool_o
             rest.remove(other)
         parts.append((other, item))
     pairs: list[tuple[_Item | None, _Item | None]] = [*parts, *((each, None) for each in rest)]
-    return [
-        _part(one, other, machine, number, pool_of, at < SHOWN_MAX) for at, (one, other) in enumerate(pairs[:PARTS_MAX])
-    ]
+    return [_part(one, other, place, pool_of, at < SHOWN_MAX) for at, (one, other) in enumerate(pairs[:PARTS_MAX])]
 
 
-def _without(items: Iterable[_Item], others: Iterable[_Item]) -> list[_Item]:
+def _without(items: Iterable[_Item], others: Iterable[_Item], form: Form) -> list[_Item]:
     """The items that aren't among others, as often as they are more."""
-    there = Counter(_rewritten(each.value) for each in others)
+    there = Counter(form(each.value) for each in others)
     rest = []
     for item in items:
-        value = _rewritten(item.value)
+        value = form(item.value)
         if there[value]:
             there[value] -= 1
         else:
@@ -119,12 +135,12 @@ def _without(items: Iterable[_Item], others: Iterable[_Item]) -> list[_Item]:
     return rest
 
 
-def _part(old: _Item | None, new: _Item | None, machine: str, number: int, pool_of: PoolOf, is_shown: bool) -> Part:
+def _part(old: _Item | None, new: _Item | None, place: tuple[str, int], pool_of: PoolOf, is_shown: bool) -> Part:
     first = old or new
     assert first is not None
     rows = []
     if is_shown:
-        difference = Difference(machine, number, first.at, old.value if old else None, new.value if new else None)
+        difference = Difference(*place, first.at, old.value if old else None, new.value if new else None)
         rows = side_by_side(difference)
     return Part(
         type(first.event).__name__,

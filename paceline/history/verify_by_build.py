@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 from msgspec.structs import replace
@@ -11,8 +12,7 @@ from events.log.port import Log
 from paceline.history.build_protocol import PROTOCOL, Differs, Hello, Message, Order, Reached, Span
 from paceline.history.findings import Findings
 from paceline.history.other_build import Worker, address_of, ask_build
-from paceline.history.own_passes import OwnPasses
-from paceline.history.start_state import start_of
+from paceline.history.own_passes import OwnPasses, begin
 from paceline.services.settings import Settings
 
 Say = Callable[[Reached], None]
@@ -34,7 +34,7 @@ def verify_by_build(
     """
     result, lock = BuildResult(Findings()), Lock()
     address = address_of(settings, log)
-    passes = OwnPasses(log, lambda machine: None if settings.kafka else start_of(settings.data, machine.name))
+    passes = OwnPasses(log, partial(begin, log, address, ""))
     names = list(spans)
     groups = [names[at :: min(jobs, len(names))] for at in range(min(jobs, len(names)))]
 

@@ -11,6 +11,7 @@ import events.log.kafka.transactions
 import events.process.cell_failures
 import hostagent.gateway.metrics
 import paceline.services.agent
+import paceline.shadow.follower
 import processors.runtime.metrics
 import processors.runtime.run_metrics
 import projections.fanout.component
@@ -25,6 +26,7 @@ SOURCES = (
     events.log.kafka.transactions,
     hostagent.gateway.metrics,
     paceline.services.agent,
+    paceline.shadow.follower,
     processors.runtime.metrics,
     processors.runtime.run_metrics,
     projections.fanout.component,

@@ -184,6 +184,8 @@ def test_a_cell_of_which_each_process_is_a_user_of_its_own_runs_a_job(
         assert "doesn't allow" not in text, (kind, text)
     verified = command(guarded, users["reader"], "log", "verify")
     assert verified.returncode == 0, verified
+    by_build = command(guarded, users["shadow"], "log", "verify", "--build", sys.executable)
+    assert by_build.returncode == 0, by_build
 
 
 @pytest.mark.parametrize("kind", RIGHTS)
