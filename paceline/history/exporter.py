@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
+from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -24,6 +25,17 @@ CHUNK_BYTES = 1 << 20
 Say = Callable[[str], None]
 
 
+class Begin(NamedTuple):
+    """The state at the start of a stretch, where it is known."""
+
+    stores: Mapping[str, MemoryStore]
+    """The store of each machine after its last round before the stretch."""
+    starts: Mapping[str, int]
+    """Where the stretch starts, by topic."""
+    views: Path | None
+    """The views before the first record; None: the log has its first."""
+
+
 class Exported(NamedTuple):
     """The contents of a file: records of topics, and the round that each machine starts after."""
 
@@ -32,23 +44,31 @@ class Exported(NamedTuple):
 
 
 def export(
-    log: Log, machines: Mapping[str, Callable[[], Machine]], from_ms: int, to_ms: int, file: Path, say: Say
+    log: Log,
+    machines: Mapping[str, Callable[[], Machine]],
+    from_ms: int,
+    to_ms: int,
+    file: Path,
+    say: Say,
+    begin: Begin | None = None,
 ) -> Exported:
     """Writes the stretch that was appended from one time to another, both milliseconds since 1970, to a file.
 
     States and views at its start are folded from the log, which must reach back to its beginning, with its archive if
-    need be. Raises `LogError`, `PacelineError` where the log has nothing of that time, or a round before the
-    stretch doesn't fit its inputs.
+    need be, or from where `begin` stands. Raises `LogError`, `PacelineError` where the log has nothing of that time, or
+    a round before the stretch doesn't fit its inputs.
     """
-    starts, stops = before(log, from_ms), before(log, to_ms + 1)
+    starts, stops = begin.starts if begin is not None else before(log, from_ms), before(log, to_ms + 1)
     _check_time(log, starts, stops, from_ms, to_ms)
     ends = {topic: max(end, starts[topic]) for topic, end in closed(log, stops).items()}
     with TemporaryDirectory(prefix="paceline-export-") as folder:
         stores = {}
         for name, make in machines.items():
             say(f"folding {name} up to the start")
-            stores[name] = _fold(log, make(), starts)
+            stores[name] = begin.stores[name] if begin is not None else _fold(log, make(), starts)
         say("folding the views up to the start")
+        if begin is not None and begin.views is not None:
+            copyfile(begin.views, Path(folder) / VIEWS)
         positions = _views(log, starts, Path(folder))
         for name, store in stores.items():
             progress = store.progress()

@@ -27,7 +27,7 @@ from paceline.whatif.decided import TOPICS, Decided, DecisionReader, FactAt
 from paceline.whatif.facts import RULES, Rule
 from paceline.whatif.hosts import Going, RecordedHosts
 from paceline.whatif.lengths import SERVICES, Length, Lengths
-from paceline.whatif.run_table import LIFECYCLE, NATURAL, NEVER, Job, RunTable
+from paceline.whatif.run_table import LIFECYCLE, NEVER, Job, RunTable
 from paceline.whatif.stretch import Stretch
 from processors.lifecycle.machine import Lifecycle
 
@@ -61,13 +61,24 @@ class Change:
 class Branch:
     """One branch, from the start of a stretch to its end."""
 
-    def __init__(self, stretch: Stretch, change: Change, seed: int, jitter_ms: int = 0) -> None:
-        """`seed`: of what is drawn. `jitter_ms`: runs start and end up to so much later than history says."""
+    def __init__(
+        self,
+        stretch: Stretch,
+        change: Change,
+        seed: int,
+        jitter_ms: int = 0,
+        resolution_ms: int = 1,
+        keeps: bool = False,
+    ) -> None:
+        """`seed`: of what is drawn. `jitter_ms`: runs start and end up to so much later than history says.
+        `resolution_ms`: what runs report comes at multiples of it. `keeps`: the log is kept whole.
+        """
         self.lengths = Lengths(stretch.runs, stretch.to_ms, seed, jitter_ms, change.jobs)
         self.rules: Counter[str] = Counter()
         """Facts by what became of them."""
         self._stretch = stretch
         self._change = change
+        self._keeps = keeps
         self._clock = VirtualClock(stretch.from_ms)
         folds = stretch.folds()
         lifecycle = folds["lifecycle"]
@@ -77,6 +88,8 @@ class Branch:
         log = branch_log(stretch.base(), starts, stretch.starts, self._clock)
         self._clock.ms = max(self._clock.ms, stretch.from_ms)
         self.table = RunTable(self._open_jobs(lifecycle.machine))
+        self.log = log
+        """Its records; the older ones are dropped on the way unless it keeps them."""
         self.cell = Cell(SimLog(log, self._clock), self._clock, folds=folds)
         self._hosts = RecordedHosts(
             self.cell.log,
@@ -87,6 +100,7 @@ class Branch:
             self.table,
             self._job,
             _silences(stretch, change),
+            resolution_ms,
         )
         self.cell.add("hosts", self._hosts, [LIFECYCLE])
         self._hosts.begins(*self._under_way(lifecycle.machine))
@@ -156,9 +170,9 @@ class Branch:
         runs, from_ms = self._stretch.runs, self._stretch.from_ms
         natural: dict[tuple[str, int], int] = {}
         for job in self.table.jobs.values():
-            for instance, rows in runs.jobs[job.job_id].runs.items():
-                ends = sum(run.report in NATURAL and run.reported_ms < from_ms for run in map(runs.run, rows))
-                if ends:
+            for instance in runs.jobs[job.job_id].runs:
+                rows = self.lengths.natural_ends(runs.jobs[job.job_id], instance)
+                if ends := sum(runs.run(row).reported_ms < from_ms for row in rows):
                     natural[job.job_id, instance] = ends
         going = []
         for (run, host_id), state in runs_on_hosts(lifecycle, GOING):
@@ -174,7 +188,8 @@ class Branch:
                     "",
                 )
             else:
-                length = self.lengths.of(runs.jobs[run[0]], run, natural.get(run[:2], 0), from_ms - ordered_ms)
+                ends = natural.get(run[:2], 0)
+                length = self.lengths.of(runs.jobs[run[0]], run, ends, from_ms - ordered_ms, host_id, ordered_ms)
             new = self.table.add(run, host_id, ordered_ms)
             if before is not None and before.began_ms != NEVER and before.began_ms < from_ms:
                 self.table.column("began_ms")[new] = before.began_ms
@@ -268,7 +283,7 @@ class Branch:
 
     def _drop(self) -> None:
         log = self.cell.log
-        if log.appended - self._dropped_at < DROP_RECORDS:
+        if self._keeps or log.appended - self._dropped_at < DROP_RECORDS:
             return
         self._dropped_at = log.appended
         self.cell.read_all()

@@ -138,6 +138,10 @@ Say = Callable[[int, bool, int], None]
 """Told of each moment: the number of the pair, whether it is the changed side, milliseconds since 1970."""
 
 
+Keep = Callable[[Branch, bool], None]
+"""Takes the branches of the first pair, each with whether it is the changed side."""
+
+
 def compare(
     stretch: Stretch,
     change: Change,
@@ -145,17 +149,25 @@ def compare(
     seed: int,
     jitter_ms: int,
     say: Say = lambda pair, changed, now: None,
+    resolution_ms: int = 1,
+    keep: Keep | None = None,
 ) -> Comparison:
     """Runs the pairs. Raises `NothingToCompare` where no batch job waited in the stretch, neither in history nor on a
     side of a pair.
     """
     done = _Pairs(stretch, change)
     for pair in range(pairs):
-        before = _run(Branch(stretch, Change(), seed + pair, jitter_ms), partial(say, pair, False))
-        again = done.before(before)
-        del before  # a large stretch has one branch in memory at a time
-        after = _run(Branch(stretch, change, seed + pair, jitter_ms), partial(say, pair, True))
-        done.after(after, again)
+        keeps = keep if pair == 0 else None
+
+        def run(what: Change, changed: bool, pair: int = pair, keeps: Keep | None = keeps) -> Branch:
+            branch = Branch(stretch, what, seed + pair, jitter_ms, resolution_ms, keeps is not None)
+            _run(branch, partial(say, pair, changed))
+            if keeps is not None:
+                keeps(branch, changed)
+            return branch
+
+        again = done.before(run(Change(), False))  # one branch at a time is in memory
+        done.after(run(change, True), again)
     return done.comparison(pairs)
 
 
@@ -170,10 +182,9 @@ def _interval(count: int, deviation: float) -> float:
     return t * deviation / math.sqrt(count)
 
 
-def _run(branch: Branch, on_moment: Callable[[int], None]) -> Branch:
+def _run(branch: Branch, on_moment: Callable[[int], None]) -> None:
     try:
         branch.run(on_moment)
-        return branch
     finally:
         branch.close()
 

@@ -19,7 +19,7 @@ from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory, ImagePrefetched
 from events.topics import HOSTS, JOBS
 from paceline.plans.run_reports import STOPPED_CODE, HostRun, Report, RunId, reported, runs_of
-from paceline.whatif.lengths import SILENCE_MS, Length, Lengths
+from paceline.whatif.lengths import FAULT, SILENCE_MS, Length, Lengths
 from paceline.whatif.run_table import LIFECYCLE, NATURAL, Job, RunTable
 
 RECORDS = 2000
@@ -48,13 +48,16 @@ class RecordedHosts:
         table: RunTable,
         job_of: Callable[[str], Job],
         silences: Iterable[tuple[int, str]],
+        resolution_ms: int = 1,
     ) -> None:
         """`positions`, `chain`: where the branch begins, and lifecycle's history there. `table`: takes the runs of the
         branch. `job_of`: the job of an id, as lengths know it. `silences`: when which hosts fell silent, in order.
+        `resolution_ms`: what runs report comes at the next multiple of it.
         """
         self.table = table
         self._lengths = lengths
         self._job_of = job_of
+        self._resolution_ms = resolution_ms
         self._log = log
         self._clock = clock
         self._inbox = Inbox(
@@ -148,7 +151,8 @@ class RecordedHosts:
             case RunsOrdered():
                 for run, host_id in runs_of(decision):
                     job = self._job_of(run[0])
-                    length = self._lengths.of(job, run, self._natural.get(run[:2], 0))
+                    natural = self._natural.get(run[:2], 0)
+                    length = self._lengths.of(job, run, natural, host_id=host_id, ordered_ms=at_ms)
                     self._start(run, Going(host_id, at_ms, length))
             case RunsStopping():
                 for run, _ in runs_of(decision):
@@ -177,14 +181,15 @@ class RecordedHosts:
         for after, report, code in reports:
             if since + after < now:  # it was said before the branch began
                 continue
-            heapq.heappush(self._due, (since + after, next(self._ties), run, report, code))
+            due_ms = -(-(since + after) // self._resolution_ms) * self._resolution_ms
+            heapq.heappush(self._due, (due_ms, next(self._ties), run, report, code))
 
     def _report(self, run: RunId, report: int, code: int) -> None:
         """A run that goes on says something; after its end it says nothing."""
         going = self._going.get(run)
         if going is None:
             return
-        if report in NATURAL:
+        if report in NATURAL and going.length.flag != FAULT:
             self._natural[run[:2]] = self._natural.get(run[:2], 0) + 1
         if report in NATURAL or report == RunReport.STOPPED:
             del self._going[run]

@@ -14,12 +14,13 @@ from typing import NamedTuple
 from events.codes import Outcome, RunReport
 from events.records.jobs import JobSubmitted
 from paceline.plans.run_reports import RunId
+from paceline.whatif.host_faults import HostFaults
 from paceline.whatif.run_table import NATURAL, NEVER, Job, Run, RunTable
 
 LIKE_MIN = 3
 """So many known lengths make a group that is drawn from."""
 SERVICES = frozenset({"stateless", "stateful", "daemon"})
-OBSERVED, DRAWN, GUESSED, SERVICE, ADDED = "observed", "drawn", "guessed", "service", "added"
+OBSERVED, DRAWN, GUESSED, SERVICE, ADDED, FAULT = "observed", "drawn", "guessed", "service", "added", "host fault"
 SILENCE_MS = 10_000
 """The gateway says that a host is silent when it hasn't heard it for about so long."""
 GUESS_MS = 60_000
@@ -61,6 +62,7 @@ class Lengths:
         self._seed = seed
         self._jitter_ms = jitter_ms
         self._played = added or {}
+        self._faults = HostFaults(table)
         self._groups: dict[tuple[object, ...], list[float]] = {}
         self._starts_ms = _median([each for each in self._delays() if each >= 0])
         for job in table.jobs.values():
@@ -68,9 +70,15 @@ class Lengths:
         for lengths in self._groups.values():
             lengths.sort()
 
-    def of(self, job: Job, run: RunId, natural: int, passed_ms: int = 0) -> Length:
-        """The length of a run of a task that has had so many natural ends before; it has lasted `passed_ms` already."""
-        if job.job_id in self._played:
+    def of(
+        self, job: Job, run: RunId, natural: int, passed_ms: int = 0, host_id: str = "", ordered_ms: int = NEVER
+    ) -> Length:
+        """The length of a run of a task that has had so many natural ends before; it has lasted `passed_ms` already.
+        `host_id`, `ordered_ms`: where, and since when.
+        """
+        if (row := self._faults.at(host_id, ordered_ms)) != NEVER and job.kind not in SERVICES:
+            length = self._as_it_was(row)._replace(flag=FAULT)
+        elif job.job_id in self._played:
             length = _as_played(self._played[job.job_id], run)
         elif job.kind in SERVICES:
             length = self._of_service(run)
@@ -83,6 +91,13 @@ class Lengths:
         if length.ends_ms is not None:
             self.core_ms[length.flag] += (length.ends_ms - length.starts_ms) * job.resources.get("cpu", 0)
         return length
+
+    def natural_ends(self, job: Job, instance: int) -> list[int]:
+        """The rows of the runs of a task that ended by themselves, the oldest first, without those that a fault of
+        their host has ended.
+        """
+        rows = job.runs.get(instance, ())
+        return [row for row in rows if _is_natural(self._table.run(row)) and row not in self._faults.rows]
 
     def stop_ms(self, job: Job, run: RunId) -> int:
         """The time that a run takes to stop, in milliseconds: as that run took, or the last of its job."""
@@ -102,7 +117,7 @@ class Lengths:
         )
 
     def _known(self, job: Job, instance: int, natural: int, passed_ms: int) -> Length | None:
-        rows = [row for row in job.runs.get(instance, ()) if _is_natural(self._table.run(row))]
+        rows = self.natural_ends(job, instance)
         if natural < len(rows):
             row = rows[natural]
             length = self._as_it_was(row)

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ from paceline.output import Column, live, note, now, say, show, span, table
 
 if TYPE_CHECKING:
     from events.log.port import Log
+    from paceline.whatif.branch import Branch
+    from paceline.whatif.stretch import Stretch
 
 RUNS_MAX = 1000
 LINE_EVERY_S = 5.0
@@ -75,6 +78,11 @@ ANSWERS_SHOWN = 3
     "--min-calibration", type=click.FloatRange(0, 1), default=0.8, show_default=True, metavar="SHARE",
     help="If fewer first starts are within 60 s of when they were, nothing is told.",
 )  # fmt: skip
+@click.option(
+    "--resolution", type=Duration(), default="1ms", show_default=True, metavar="TIME",
+    help="Runs report at multiples of this: 1s is faster where there are many.",
+)  # fmt: skip
+@click.option("--keep", is_flag=True, help="Keep the first pair as data folders again and changed in --out.")
 @click.option("--out", type=FOLDER, metavar="DIR", help="Write report.html, report.md and summary.json there.")
 @output_option
 def what_if(
@@ -91,6 +99,8 @@ def what_if(
     jitter: float,
     conditions: tuple[str, ...],
     min_calibration: float,
+    resolution: float,
+    keep: bool,
     out: Path | None,
     form: str,
 ) -> int:
@@ -108,12 +118,17 @@ def what_if(
     from paceline.whatif.compare import compare
     from paceline.whatif.conditions import answers, read_condition, worst
     from paceline.whatif.files import write
+    from paceline.whatif.kept import check_room
     from paceline.whatif.settings import change_of, read_setting
     from paceline.whatif.stretch import read_stretch
 
     only_the_file(history, data, log)
     if not settings and file is None:
         raise click.UsageError("say what is otherwise: --set PATH:FIELD=VALUE, or --file FILE")
+    if keep and out is None:
+        raise click.UsageError("--keep needs --out DIR, where the branches are kept")
+    if keep and out is not None:
+        check_room(out)
     changes, bounds = [read_setting(each) for each in settings], [read_condition(each) for each in conditions]
     read = read_change(file) if file is not None else ReadFile({}, [])
     from_ms, to_ms = read_time(start), read_time(end) if end else int(now().timestamp() * 1000)
@@ -122,7 +137,9 @@ def what_if(
     with _history(history, data, config, log) as (base, folder):
         stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
         change = with_file(stretch, change_of(stretch, [*read.settings, *changes], read.pools), read)
-        done = compare(stretch, change, runs, seed, round(jitter * 1000), _say(from_ms, to_ms, runs))
+        take = partial(_keep, stretch, folder, out) if keep and out is not None else None
+        say_it, unit_ms = _say(from_ms, to_ms, runs), max(1, round(resolution * 1000))
+        done = compare(stretch, change, runs, seed, round(jitter * 1000), say_it, unit_ms, take)
     verdicts = answers(done, bounds, report.is_calibrated(done, min_calibration))
     body = report.body_of(stretch, change, done, verdicts, min_calibration)
     if out is not None:
@@ -130,6 +147,8 @@ def what_if(
     show(form, body, change.lines, lambda: _print(body))
     if out is not None:
         note(f"{out}: report.html, report.md, summary.json, jobs.csv")
+    if keep:
+        note(f"look into the branch: paceline up --read-only --data {out}/changed")
     return int(worst(verdicts))
 
 
@@ -155,6 +174,13 @@ def _history(file: Path | None, data: Path | None, config: Path | None, log: Jso
         if isinstance(error, PacelineError) and error.exit_code != 1:  # 1 is that a condition holds
             raise
         raise NoHistory(str(error)) from error
+
+
+def _keep(stretch: "Stretch", data: Path, out: Path, branch: "Branch", changed: bool) -> None:
+    from paceline.whatif.kept import SIDES
+    from paceline.whatif.kept import keep as keep_branch
+
+    keep_branch(stretch, branch, data, out / SIDES[changed])
 
 
 def _say(from_ms: int, to_ms: int, runs: int) -> Callable[[int, bool, int], None]:

@@ -73,3 +73,19 @@ def test_a_change_gives_what_the_cell_does_that_has_it(setting):
     runs = read_stretch(truth, START_MS + 180_000, truth_end_ms).runs
     assert told == orders(runs, stretch.from_ms, end_ms)
     assert told != orders(stretch.runs, stretch.from_ms, end_ms), "the change does nothing"
+
+
+def test_a_coarser_resolution_has_fewer_moments_and_ends_at_its_multiples():
+    log, end_ms = of_file(ROOT / "tests" / "scenarios" / "sharing" / "five-pools-four-cores.yaml")
+    stretch = read_stretch(log, moment(end_ms, 0.25), end_ms)
+    moments = {}
+    for resolution_ms in (1, 1000):
+        branch = Branch(stretch, Change(), seed=1, jitter_ms=50, resolution_ms=resolution_ms)
+        seen: list[int] = []
+        branch.run(seen.append)
+        branch.close()
+        moments[resolution_ms] = len(seen)
+        ends = [at_ms for at_ms in branch.table.column("reported_ms") if at_ms >= stretch.from_ms]
+        assert ends
+        assert all(at_ms % resolution_ms == 0 for at_ms in ends)
+    assert moments[1000] < moments[1]

@@ -2,13 +2,17 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from paceline.cli.main import run
+from paceline.history.importer import open_history
+from paceline.history.start_state import start_of
 from paceline.simulate.world.cell import START_MS
+from paceline.whatif.stretch import read_stretch
 from tests.helpers.page import Page
 
 DATA = re.compile(r'<script type="application/json" id="plot-([a-z0-9-]+)">(.*?)</script>')
@@ -30,6 +34,7 @@ SCENARIO = {
     ],
 }
 WHEN = ["--from", "2023-11-14T22:13:50Z", "--to", "2023-11-14T22:33:20Z"]
+FROM_MS = START_MS + 30_000
 assert START_MS == 1_700_000_000_000  # 22:13:20
 
 
@@ -81,6 +86,29 @@ def test_the_page_stands_alone_and_shows_what_the_summary_has(cell, tmp_path):
         assert line["values"] == of_b[side]["allocation"]
     assert max(of_b["recorded"]["allocation"]) == 4
     assert of_b["recorded"] != of_b["changed"]
+
+
+def test_branches_that_are_kept_are_logs_like_any_other(cell, tmp_path, capsys):
+    file = tmp_path / "stretch.avro"
+    assert run(["log", "export", "--data", str(cell), *WHEN, str(file)]) == 0
+    for history, out in ((["--data", str(cell)], tmp_path / "one"), ([str(file)], tmp_path / "two")):
+        words = [*history, *WHEN, "--set", "/a:share=3", "--runs", "1", "--out", str(out)]
+        assert run(["what-if", *words, "--keep"]) == 0
+        assert f"paceline up --read-only --data {out}/changed" in capsys.readouterr().err
+        assert run(["what-if", *words, "--keep"]) == 2, "what was kept isn't overwritten"
+        assert run(["log", "verify", "--data", str(out / "again")]) == 0
+        assert run(["log", "verify", "--data", str(out / "changed")]) == 0
+        assert "all identical" in capsys.readouterr().out
+        waits = {each["job_id"]: each["changed"] for each in json.loads((out / "summary.json").read_text())["jobs"]}
+        # what was changed there is there, so that nothing is left to be changed
+        assert run(["what-if", "--data", str(out / "changed"), *WHEN, "--set", "/a:share=3", "--runs", "1"]) == 0
+        capsys.readouterr()
+        runs = read_stretch(
+            open_history(out / "changed"), FROM_MS, FROM_MS + 1_000_000, partial(start_of, out / "changed")
+        )
+        jobs = runs.runs.jobs
+        assert waits
+        assert {job_id: (jobs[job_id].began_ms - jobs[job_id].submitted_ms) / 1000 for job_id in waits} == waits
 
 
 @pytest.mark.parametrize(
