@@ -31,6 +31,7 @@ SECTIONS = {
         "volume": "Inspect and remove the data that tasks keep on hosts.",
         "cell": "Check cell health.",
         "log": "Follow, verify, bisect and archive the log.",
+        "witness": "Replay rounds as they come, and sign heads of the log.",
         "what-if": "Decide history again with something changed.",
         "shadow": "Decide beside a cell by another build or with other pools.",
         "snapshot": "Back up and restore state stores.",

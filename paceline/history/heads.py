@@ -17,7 +17,7 @@ from events.records.parts import Segment
 from events.structs import known
 from events.topics import ALL
 from paceline.client.errors import PacelineError
-from processors.runtime.replay import Difference, Replayed
+from processors.runtime.replay import Difference, Mismatch, Replayed
 
 FORMAT = 1
 
@@ -50,7 +50,7 @@ def head_of(log: Log, ends: dict[str, int], replayed: Iterable[Replayed]) -> Hea
         for topic, position in each.inputs.items():
             covered[topic] = max(covered.get(topic, 0), position)
     spans = {topic: (min(covered.get(topic, 0), end), end) for topic, end in ends.items()}
-    return Head(FORMAT, log.cell, {topic: OpenEnd(*span, _hash(log, topic, *span)) for topic, span in spans.items()})
+    return Head(FORMAT, log.cell, {topic: OpenEnd(*span, hash_of(log, topic, *span)) for topic, span in spans.items()})
 
 
 def write(head: Head, file: Path) -> None:
@@ -90,15 +90,16 @@ def _differences(log: Log, head: Head) -> Iterator[Difference]:
             text = f"{topic} was cut: it ends at {end}, and it had {was.end} records when the head was saved"
         else:
             try:
-                if _hash(log, topic, was.start, was.end) != was.hash:
+                if hash_of(log, topic, was.start, was.end) != was.hash:
                     text = f"{topic} is not what it was from {was.start} to {was.end} when the head was saved"
             except LogGap as error:
                 text = f"the head can't be compared: {error}"
         if text:
-            yield Difference("", 0, 0, None, None, text, (place,))
+            yield Difference("", 0, 0, None, None, text, (place,), Mismatch.LOG)
 
 
-def _hash(log: Log, topic: str, start: int, end: int) -> str:
+def hash_of(log: Log, topic: str, start: int, end: int) -> str:
+    """The hash over records of a topic, in hexadecimal. Raises `LogGap`."""
     hasher = blake2b(digest_size=32)
     for record in _records(log, topic, start, end):
         head = f"{record.offset}\0{record.at_ms}\0{len(record.key)}\0{len(record.value)}\0"

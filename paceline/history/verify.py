@@ -25,7 +25,7 @@ from paceline.services.settings import Settings
 from paceline.worker_processes import Workers
 from processors.machine import Machine
 from processors.runtime.divergence import Divergence
-from processors.runtime.replay import Difference, Replay, Replayed
+from processors.runtime.replay import Difference, Mismatch, Replay, Replayed
 from processors.runtime.store import MemoryStore
 
 REPORT_SECONDS = 0.2
@@ -150,7 +150,7 @@ def _verify_machine(
         raise
     except LogError as error:
         text = f"the log can't be replayed: {error}"
-        result.difference = Difference(machine.name, run.fold.own.round, 0, None, None, text)
+        result.difference = Difference(machine.name, run.fold.own.round, 0, None, None, text, kind=Mismatch.UNREADABLE)
     if say:
         say(Progress(machine.name, end, end, run.fold.own.round, result.events))
     return VerifiedMachine(result, time.perf_counter() - begun)

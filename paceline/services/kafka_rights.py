@@ -91,6 +91,7 @@ RIGHTS: Mapping[str, Rights] = {
         looks_at=(ALL_GROUPS,),
     ),
     "shadow": Rights("`paceline shadow`, `paceline log verify --build`", _LOG, looks_at=(READERS,), checks=False),
+    "witness": Rights("`paceline witness`", _LOG, looks_at=(READERS,), checks=False),
     "archiver": Rights("`paceline log archive`", _LOG, delete=_LOG, looks_at=(ALL_GROUPS,), checks=False),
     "topics": Rights("`paceline log topics --create`", create=_of(EVERY)),
     "producer": Rights("a program of yours that submits jobs", write=_of((JOBS,)), checks=False),

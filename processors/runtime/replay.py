@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from events.acceptance import Acceptance
 from events.codec import CodecError, decode, encode
@@ -13,7 +14,28 @@ from events.rounds import Delivered, RoundFault, accept
 from processors.machine import Machine
 from processors.runtime.divergence import Divergence, find_divergence
 from processors.runtime.fold import Fold, HistoryDiffers, Recorded
-from processors.runtime.store import MemoryStore
+from processors.runtime.store import MemoryStore, Store
+
+
+class Mismatch(StrEnum):
+    """The kind of a difference."""
+
+    DECIDED = "DECIDED"
+    """The round was decided otherwise."""
+    STATE = "STATE"
+    """The round, or a claim, was made from another state."""
+    INPUTS = "INPUTS"
+    """A record was changed."""
+    MISSING = "MISSING"
+    """Records are missing."""
+    CHAIN = "CHAIN"
+    """A round continues another history."""
+    LOGIC = "LOGIC"
+    """A round was decided by another logic."""
+    UNREADABLE = "UNREADABLE"
+    """This build can't read a record."""
+    LOG = "LOG"
+    """The log isn't what it was when a head of it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +52,7 @@ class Difference:
     decided: bytes | None
     reason: str = "decided otherwise"
     places: tuple[Segment, ...] = ()
+    kind: Mismatch = Mismatch.DECIDED
 
 
 @dataclass(slots=True)
@@ -58,16 +81,18 @@ class Replay:
     """Replays one machine of a cell from the start of its history, or from where `store` stands.
 
     With a store, which holds the rows after each round, and `make`, which makes another machine, it goes on after a
-    difference until the recorded and the replayed state differ.
+    difference until the recorded and the replayed state differ. `strict`: a round of another logic is a difference.
     """
 
     def __init__(
         self,
         machine: Machine,
         log: Log,
-        store: MemoryStore | None = None,
+        store: Store | None = None,
         make: Callable[[], Machine] | None = None,
+        strict: bool = False,
     ) -> None:
+        self.strict = strict
         self.fold = Fold(machine, log.cell)
         self.result = Replayed(machine.name)
         self._log = log
@@ -99,16 +124,16 @@ class Replay:
                 if self._finished:
                     return
         except LogGap as error:
-            self._differs(_unreadable(error))
+            self._differs(_unreadable(error), kind=Mismatch.MISSING)
         if self._ignore is not None:
             self.result.difference = self.result.difference or self._ignore
 
-    def _differs(self, reason: str, *places: Segment) -> None:
+    def _differs(self, reason: str, *places: Segment, kind: Mismatch) -> None:
         """A difference that nothing can be folded after."""
         fold, result = self.fold, self.result
         self._finished = True
         result.difference = result.difference or Difference(
-            fold.machine.name, fold.own.round, 0, None, None, reason, places
+            fold.machine.name, fold.own.round, 0, None, None, reason, places, kind
         )
 
     def _own(self, record: LogRecord) -> Delivered | None:
@@ -118,7 +143,7 @@ class Replay:
         try:
             delivered = accept(record, fold.own, fold.machine.name, fold.cell)
         except RoundFault as fault:
-            self._differs(str(fault), place)
+            self._differs(str(fault), place, kind=_kind_of(fault))
             return None
         if isinstance(delivered.event, EpochStarted):
             self.result.epochs += 1
@@ -128,7 +153,9 @@ class Replay:
         elif delivered.verdict is Acceptance.DAMAGED and self._ignore is None:
             # It ends the history, and is told where nothing comes after it that continues what stands before it.
             text = f"{delivered.key} at {place.topic}:{record.offset} has another value than its key says"
-            self._ignore = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))
+            self._ignore = Difference(
+                fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,), Mismatch.INPUTS
+            )
         return delivered
 
     def _claim(self, claim: EpochStarted, place: Segment) -> None:
@@ -137,25 +164,30 @@ class Replay:
         agrees = claim.round == fold.own.round and claim.state == fold.machine.state
         if agrees and claim.start_hash != fold.state.hash:
             text = f"the claim of epoch {claim.epoch} at {place.topic}:{place.end - 1} was of another state"
-            self._differs(text, place)
+            self._differs(text, place, kind=Mismatch.STATE)
 
     def _round(self, own: Delivered, event: RoundCommitted, decide: bool, first: int) -> None:
         """Replays an accepted round; a difference ends in the result."""
         fold, result, record = self.fold, self.result, own.record
         segment = Segment(topic=record.topic, start=record.offset, end=record.offset + 1)
+        decide = decide and event.round >= first
+        if decide and self.strict and event.logic != fold.machine.logic:
+            self._differs(_other_logic(own, fold.machine), segment, kind=Mismatch.LOGIC)
+            return
         try:
             self._recorded.take(own)
             decisions = own.decisions()
         except HistoryDiffers as differs:
-            self._differs(str(differs), *differs.places, segment)
+            kind = Mismatch.INPUTS if differs.places else Mismatch.STATE
+            self._differs(str(differs), *differs.places, segment, kind=kind)
             return
         except (LogGap, CodecError, RoundFault) as error:
-            self._differs(_unreadable(error), *event.inputs, segment)
+            self._differs(_unreadable(error), *event.inputs, segment, kind=_kind_of(error))
             return
         result.events += sum(each.end - each.start for each in event.inputs)
         result.decisions += len(event.decisions)
         difference = None
-        if decide and event.round >= first and event.logic == fold.machine.logic:
+        if decide and event.logic == fold.machine.logic:
             difference = self._decide_again(event, decisions, segment)
             result.rounds += 1
         else:
@@ -177,7 +209,7 @@ class Replay:
         """After a round that is decided otherwise: ends where the states part there, else goes on from what both come
         to.
         """
-        if self._make is None or self._store is None:
+        if self._make is None or not isinstance(self._store, MemoryStore):
             self._finished = True
             return
         self.result.divergence = find_divergence(self._make, self._log, self._store, own)
@@ -220,6 +252,30 @@ class Replay:
 
 def _unreadable(error: Exception) -> str:
     return f"the log can't be replayed: {error}"
+
+
+def _kind_of(error: LogGap | CodecError | RoundFault) -> Mismatch:
+    if isinstance(error, LogGap):
+        return Mismatch.MISSING
+    verdict = error.verdict if isinstance(error, RoundFault) else None
+    match verdict:
+        case None:
+            return Mismatch.UNREADABLE
+        case Acceptance.NOT_NEXT | Acceptance.NOT_CLAIMED:
+            return Mismatch.MISSING
+        case Acceptance.HASH_DOESNT_FIT | Acceptance.INPUTS_DONT_FIT:
+            return Mismatch.CHAIN
+        case _:
+            return Mismatch.INPUTS
+
+
+def _other_logic(own: Delivered, machine: Machine) -> str:
+    assert isinstance(own.event, RoundCommitted)
+    assert own.key is not None
+    return (
+        f"{machine.name} round {own.event.round} was decided by logic {own.event.logic} of Paceline {own.key.build}, "
+        f"and this is logic {machine.logic}: decide it again with that version"
+    )
 
 
 def replay(machine: Machine, log: Log, on_round: Callable[[RoundCommitted], None] | None = None) -> Replayed:

@@ -12,6 +12,7 @@ import events.process.cell_failures
 import hostagent.gateway.metrics
 import paceline.services.agent
 import paceline.shadow.follower
+import paceline.witness.metrics
 import processors.runtime.metrics
 import processors.runtime.run_metrics
 import projections.fanout.component
@@ -27,6 +28,7 @@ SOURCES = (
     hostagent.gateway.metrics,
     paceline.services.agent,
     paceline.shadow.follower,
+    paceline.witness.metrics,
     processors.runtime.metrics,
     processors.runtime.run_metrics,
     projections.fanout.component,
@@ -47,6 +49,7 @@ FUNCTIONS = {
         "min_over_time",
         "rate",
         "sum",
+        "time",
     ),
     *("by", "and", "unless", "offset", "on"),
 }

@@ -23,9 +23,10 @@ def parsed(words: list[str]) -> click.Context:
     name: str | None = "paceline"
     while True:
         context = command.make_context(name, list(words), parent=context)
-        if not isinstance(command, click.Group):
+        left = [*context._protected_args, *context.args]
+        if not isinstance(command, click.Group) or (command.invoke_without_command and not left):
             return context
-        name, inner, words = command.resolve_command(context, [*context._protected_args, *context.args])
+        name, inner, words = command.resolve_command(context, left)
         assert inner is not None
         command = inner
 

@@ -40,6 +40,8 @@ HOME = "/home/anna"
 AGAIN_S = 0.2
 BLOCK = re.compile(r"((?:<!-- (?:until|ends): [^\n]* -->\n)*)```(console|pycon)\n(.*?)```", re.S)
 VOLATILE = (
+    (r"\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}", "+KEY"),
+    (r"(?m)^\u2014 (\S+) [A-Za-z0-9+/]{80,}=*$", "SIGNATURE"),
     (r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?)?", "TIME"),
     (r"\b\d\d:\d\d:\d\d(\.\d+)?Z?", "TIME"),
     (r"\b(\d+:\d+,)+\d+:\d+\b", "CURSOR"),

@@ -20,6 +20,7 @@ PAGES = (
     "docs/maintenance.md",
     "docs/gpus.md",
     "docs/hosts.md",
+    "docs/witness.md",
 )
 
 

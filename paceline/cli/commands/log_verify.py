@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from events.bounds import INT_MAX, LONG_MAX
 from events.topics import MACHINES, rounds_of
 from paceline.cli.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
+from paceline.cli.commands.log_heads import compare_heads, trusted_key
 from paceline.cli.commands.sides import sides
 from paceline.client.json_type import Json
 from paceline.output import Column, live, note, say, show, table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from paceline.history.heads import Head
     from paceline.history.verify import Progress, RoundRange, VerifiedMachine
     from paceline.services.settings import Settings
+    from paceline.witness.notes import PublicKey
     from processors.machine import Machine
     from processors.runtime.replay import Difference
 
@@ -35,6 +37,18 @@ Verdict = tuple[Json, Iterable[str], Callable[[], None], int]
 Check = Callable[["Settings"], Verdict]
 
 
+class HeadsOption(NamedTuple):
+    """The heads that a log is compared with: one that was saved, or those of a witness, by its key; and where the head
+    of this log goes.
+    """
+
+    head: Path | None = None
+    save_head: Path | None = None
+    heads: str | None = None
+    trust: "PublicKey | None" = None
+    no_replay: bool = False
+
+
 @click.command(
     epilog=examples(
         "paceline log verify",
@@ -42,6 +56,7 @@ Check = Callable[["Settings"], Verdict]
         "paceline log verify --machine placement --from 120 --to 180",
         "paceline log verify --save-head head.json",
         "paceline log verify --head head.json -o json",
+        "paceline log verify --heads s3://heads/cell --trust witness-1.pub",
         "paceline log verify outage.avro",
         "paceline log verify --build /opt/paceline-next/bin/python",
     )
@@ -73,6 +88,9 @@ Check = Callable[["Settings"], Verdict]
 @click.option(
     "--build", metavar="PYTHON", help="Let the Paceline of this interpreter decide the rounds, of any logic number."
 )
+@click.option("--heads", metavar="DIR|URL", help="Check the heads of a witness, and compare with the newest.")
+@click.option("--trust", metavar="KEY|FILE", help="Public key of the witness, for --heads.")
+@click.option("--no-replay", is_flag=True, help="Compare with --head or --heads only; replay nothing.")
 @output_option
 def verify(
     file: Path | None,
@@ -85,6 +103,9 @@ def verify(
     jobs: int,
     head: Path | None,
     save_head: Path | None,
+    heads: str | None,
+    trust: str | None,
+    no_replay: bool,
     build: str | None,
     form: str,
 ) -> int:
@@ -94,7 +115,7 @@ def verify(
 
     FILE is a log range that `paceline log export` wrote. Rounds of another logic number, and those before --from, are
     applied only, not replayed. To detect records missing at the end of the log, compare with a head that was saved
-    earlier and kept elsewhere. Exits with 1 if anything differs.
+    earlier and kept elsewhere, or with the heads that `paceline witness` published. Exits with 1 if anything differs.
 
     With --build another release decides each round in the state in which the cell was: what it would decide otherwise
     is listed, and what was recorded is applied.
@@ -109,24 +130,29 @@ def verify(
         raise click.UsageError("--from and --to are rounds of one machine: name it with --machine")
     if first and last and first > last:
         raise click.UsageError("--from is after --to")
-    if build and (head or save_head):
-        raise click.UsageError("--build compares decisions: leave out --head and --save-head")
+    if build and (head or save_head or heads):
+        raise click.UsageError("--build compares decisions: leave out --head, --save-head and --heads")
     if save_head and (machine or last):
         raise click.UsageError("--save-head is for a whole log: without --machine and --to")
+    if (heads is None) != (trust is None):
+        raise click.UsageError("heads are worth what their key is: give --heads and --trust together")
+    if no_replay and (save_head or not (head or heads)):
+        raise click.UsageError("--no-replay is for --head and --heads, and saves no head")
+    to_compare = HeadsOption(head, save_head, heads, trusted_key(trust) if trust else None, no_replay)
     with imported_history(file, data) as folder:
         settings = load(config, data=folder, **log)
-        if (head or save_head) and is_history(settings.data):
+        if (head or save_head or heads) and is_history(settings.data):
             raise click.UsageError("a head is of a complete log; this is an exported log range")
         round_range, cells = RoundRange(first or 1, last), _cells(settings)
         check: Check
         if build:
             check = partial(_by_build, build, machine, round_range, jobs)
         else:
-            check = partial(_verify, machine, round_range, jobs, head, save_head)
+            check = partial(_verify, machine, round_range, jobs, to_compare)
         if len(cells) == 1:
             body, names, print_it, code = check(settings)
             show(form, body, names, print_it)
-        elif head or save_head or first or last:
+        elif head or save_head or heads or first or last:
             raise click.UsageError(
                 f"a head and rounds are of one cell, and there are {len(cells)}: name it with --cell"
             )
@@ -184,8 +210,7 @@ def _verify(
     machine: str | None,
     round_range: "RoundRange",
     jobs: int,
-    head: Path | None,
-    save_head: Path | None,
+    to_compare: HeadsOption,
     settings: "Settings",
 ) -> Verdict:
     """The verdict on a cell."""
@@ -195,28 +220,41 @@ def _verify(
     from paceline.history.verify import ALL_ROUNDS
     from processors.cell_machines import machines
 
-    expected_head = heads.read(head) if head else None
+    expected_head = heads.read(to_compare.head) if to_compare.head else None
     log = open_log(settings)
     try:
         factories = _chosen(machines(log.cell), machine)
         ends = heads.ends(log)
-        results = _run(settings, log, factories, round_range, jobs)
-        if round_range != ALL_ROUNDS:
+        compared = (
+            compare_heads(to_compare.heads, to_compare.trust, log) if to_compare.heads and to_compare.trust else None
+        )
+        results = [] if to_compare.no_replay else _run(settings, log, factories, round_range, jobs)
+        if round_range != ALL_ROUNDS and results:
             _check_range(results[0], round_range)
         differs = _root(results, log, expected_head)
-        alone = machine is None and differs is None and save_head is None and expected_head is None
+        if differs is None and compared is not None and compared.finding is not None:
+            differs = compared.difference
+        alone = machine is None and differs is None and to_compare == HeadsOption()
         if alone and not any(each.result.rounds or each.result.folded for each in results):
             raise PacelineError(f"There is nothing to verify: the log of cell {log.cell} has no rounds.")
-        if save_head and differs is None:
-            heads.write(heads.head_of(log, ends, (each.result for each in results)), save_head)
+        if to_compare.save_head and differs is None:
+            heads.write(heads.head_of(log, ends, (each.result for each in results)), to_compare.save_head)
     finally:
         log.close()
-    body = {
+    body: Json = {
         "identical": differs is None,
         "machines": [each.body() for each in results],
         "difference": _body(differs, results, factories) if differs else None,
     }
-    return body, factories, partial(print_checked, results, differs, factories), 1 if differs else 0
+    if compared is not None:
+        body["witness"] = compared.body()
+
+    def tell() -> None:
+        if compared is not None:
+            compared.print()
+        print_checked(results, differs, factories, replayed=not to_compare.no_replay)
+
+    return body, factories, tell, 1 if differs else 0
 
 
 def _check_range(results: "VerifiedMachine", round_range: "RoundRange") -> None:
@@ -298,8 +336,33 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
         yield say
 
 
-def print_checked(results: "list[VerifiedMachine]", differs: "Difference | None", factories: MachineFactories) -> None:
+def print_checked(
+    results: "list[VerifiedMachine]",
+    differs: "Difference | None",
+    factories: MachineFactories,
+    replayed: bool = True,
+) -> None:
     """Prints the results of a verification, a line for each machine, then the verdict."""
+    if replayed:
+        _print_machines(results)
+    if differs:
+        _print_difference(_body(differs, results, factories), differs, factories)
+        for other in (each.result.difference for each in results):
+            if other is not None and other is not differs:
+                say(f"{other.machine} differs too, at round {other.round}: {other.reason}")
+        return
+    if not replayed:
+        say("the log fits the head; no round was replayed")
+        return
+    rounds, folded, before = (
+        sum(getattr(each.result, name) for each in results) for name in ("rounds", "folded", "before")
+    )
+    tail = f"; {folded} rounds of another logic were applied only" if folded else ""
+    tail += f"; {before} rounds before them were applied only" if before else ""
+    say(f"{rounds} rounds replayed: all identical, byte for byte{tail}")
+
+
+def _print_machines(results: "list[VerifiedMachine]") -> None:
     table(
         results,
         [
@@ -315,18 +378,6 @@ def print_checked(results: "list[VerifiedMachine]", differs: "Difference | None"
     for each in results:
         if each.result.begun:
             say(f"{each.result.machine} began after round {each.result.begun}, where this history starts")
-    if differs:
-        _print_difference(_body(differs, results, factories), differs, factories)
-        for other in (each.result.difference for each in results):
-            if other is not None and other is not differs:
-                say(f"{other.machine} differs too, at round {other.round}: {other.reason}")
-        return
-    rounds, folded, before = (
-        sum(getattr(each.result, name) for each in results) for name in ("rounds", "folded", "before")
-    )
-    tail = f"; {folded} rounds of another logic were applied only" if folded else ""
-    tail += f"; {before} rounds before them were applied only" if before else ""
-    say(f"{rounds} rounds replayed: all identical, byte for byte{tail}")
 
 
 def _body(differs: "Difference", results: "list[VerifiedMachine]", factories: MachineFactories) -> "RoundDifference":
