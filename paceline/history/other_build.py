@@ -14,7 +14,7 @@ import msgspec
 
 from events.log.port import Log
 from paceline.client.errors import InvalidValue, PacelineError, Unreachable
-from paceline.history.build_protocol import MODULE, Failed, Hello, Message, Order
+from paceline.history.build_protocol import MODULE, Failed, Hello, Message
 from paceline.moments.order import LogAddress
 from paceline.services.settings import Settings
 
@@ -55,21 +55,21 @@ class Worker:
     ) -> None:
         self.close()
 
-    def messages(self) -> Iterator[Message]:
-        """Yields its messages to its end. Raises `InvalidValue` where it isn't what it should be, `Unreachable` where
-        the log can't be reached, `WorkerEnded` where it ends early.
+    def messages(self, kind: Any = Message, first: type = Hello) -> Iterator[Any]:
+        """Yields its messages to its end, of a union of types, the first of one of them. Raises `InvalidValue` where it
+        isn't what it should be, `Unreachable` where the log can't be reached, `WorkerEnded` where it ends early.
         """
         assert self.process.stdout is not None
         began = False
         for line in self.process.stdout:
             try:
-                message: Message = msgspec.json.decode(line, type=Message)
+                message = msgspec.json.decode(line, type=kind)
             except msgspec.DecodeError:
                 continue  # what a newer build says besides, or prints
-            began = began or isinstance(message, Hello)
+            began = began or isinstance(message, first)
             if isinstance(message, Failed):
-                kind = {2: InvalidValue, Unreachable.exit_code: Unreachable}.get(message.exit_code, PacelineError)
-                raise kind(message.text)
+                error = {2: InvalidValue, Unreachable.exit_code: Unreachable}.get(message.exit_code, PacelineError)
+                raise error(message.text)
             yield message
         code = self.process.wait()
         if not began and code >= 0:
@@ -101,7 +101,7 @@ class Worker:
             return f"{python} is no Python of version 3.11 or later, which Paceline needs."
         if NO_PACELINE.search(output):
             return f"There is no Paceline in {python}. Install the release there: {python} -m pip install paceline"
-        if f"No module named {MODULE}" in output or f"No module named '{MODULE}" in output:
+        if f"No module named {self._words[-1]}" in output or "No module named 'paceline." in output:
             version = _version(python)
             return (
                 f"Paceline {version} of {python} is too old to be asked what it decides: builds can be from "
@@ -111,9 +111,9 @@ class Worker:
         return f"{python} doesn't answer as Paceline does. {self._last_line()}".rstrip()
 
 
-def ask_build(python: str, order: Order) -> Worker:
-    """Lets the Paceline of an interpreter decide. Raises `InvalidValue`."""
-    return Worker([python, "-P", "-m", MODULE], order, _environment())
+def ask_build(python: str, order: Any, module: str = MODULE) -> Worker:
+    """Lets a module of the Paceline of an interpreter carry out an order. Raises `InvalidValue`."""
+    return Worker([python, "-P", "-m", module], order, _environment())
 
 
 def address_of(settings: Settings, log: Log) -> LogAddress:

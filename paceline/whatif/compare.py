@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.whatif.branch import Branch, Change, subject_of
+from paceline.whatif.branch_elsewhere import BranchElsewhere, Elsewhere, Told
 from paceline.whatif.decided import ACCEPTED, Answer, Decided, FactAt, decided_in
 from paceline.whatif.figures import FIGURES, Group, Measured, share_on_same_host, share_within
 from paceline.whatif.stretch import NothingToCompare, Stretch
@@ -151,9 +152,10 @@ def compare(
     say: Say = lambda pair, changed, now: None,
     resolution_ms: int = 1,
     keep: Keep | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Comparison:
-    """Runs the pairs. Raises `NothingToCompare` where no batch job waited in the stretch, neither in history nor on a
-    side of a pair.
+    """Runs the pairs. `elsewhere`: runs the changed side of the next pair in place of this build. Raises
+    `NothingToCompare` where no batch job waited in the stretch, neither in history nor on a side of a pair.
     """
     done = _Pairs(stretch, change)
     for pair in range(pairs):
@@ -167,7 +169,7 @@ def compare(
             return branch
 
         again = done.before(run(Change(), False))  # one branch at a time is in memory
-        done.after(run(change, True), again)
+        done.after(elsewhere(partial(say, pair, True)) if elsewhere else run(change, True), again)
     return done.comparison(pairs)
 
 
@@ -224,7 +226,7 @@ class _Side:
         self.answers: dict[FactAt, Counter[Answer]] = {}
         self.values: dict[tuple[str, str], NDArray[np.float64]] = {}
 
-    def add(self, measured: Measured, decided: Decided, origins: Mapping[FactAt, FactAt]) -> None:
+    def add(self, measured: Measured, decided: Decided | Told, origins: Mapping[FactAt, FactAt]) -> None:
         """The next branch."""
         self.figures.append(measured.figures)
         self.preemptions.append(decided.preemptions)
@@ -264,7 +266,7 @@ class _Pairs:
         self._same_host.append(share_on_same_host(self._recorded.waits, measured.waits))
         return {job_id: wait.waited_ms for job_id, wait in measured.waits.items()}
 
-    def after(self, branch: Branch, again: Mapping[str, int]) -> None:
+    def after(self, branch: Branch | BranchElsewhere, again: Mapping[str, int]) -> None:
         """The branch with the change of the same pair."""
         measured = self._measured(branch, self._changed)
         self._flags += branch.lengths.flags
@@ -302,7 +304,7 @@ class _Pairs:
             self._lines(pairs),
         )
 
-    def _measured(self, branch: Branch, side: _Side) -> Measured:
+    def _measured(self, branch: Branch | BranchElsewhere, side: _Side) -> Measured:
         measured = Measured(branch.table, self._stretch.from_ms, self._stretch.to_ms)
         self._any_waits = self._any_waits or bool(measured.waits)
         side.add(measured, branch.decided, branch.origins)

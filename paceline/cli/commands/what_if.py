@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -28,6 +29,7 @@ from paceline.output import Column, live, note, now, say, show, span, table
 
 if TYPE_CHECKING:
     from events.log.port import Log
+    from paceline.services.settings import Settings
     from paceline.whatif.branch import Branch
     from paceline.whatif.stretch import Stretch
 
@@ -83,6 +85,7 @@ ANSWERS_SHOWN = 3
     help="Runs report at multiples of this: 1s is faster where there are many.",
 )  # fmt: skip
 @click.option("--keep", is_flag=True, help="Keep the first pair as data folders again and changed in --out.")
+@click.option("--build", metavar="PYTHON", help="Let the Paceline of this interpreter decide the changed side.")
 @click.option("--out", type=FOLDER, metavar="DIR", help="Write report.html, report.md and summary.json there.")
 @output_option
 def what_if(
@@ -101,6 +104,7 @@ def what_if(
     min_calibration: float,
     resolution: float,
     keep: bool,
+    build: str | None,
     out: Path | None,
     form: str,
 ) -> int:
@@ -114,32 +118,34 @@ def what_if(
     from paceline.history.start_state import start_of
     from paceline.moments.log_cut import read_time
     from paceline.whatif import report
+    from paceline.whatif.build_side import SideOrder, elsewhere
     from paceline.whatif.change_file import ReadFile, read_change, with_file
     from paceline.whatif.compare import compare
     from paceline.whatif.conditions import answers, read_condition, worst
     from paceline.whatif.files import write
-    from paceline.whatif.kept import check_room
     from paceline.whatif.settings import change_of, read_setting
     from paceline.whatif.stretch import read_stretch
 
     only_the_file(history, data, log)
-    if not settings and file is None:
-        raise click.UsageError("say what is otherwise: --set PATH:FIELD=VALUE, or --file FILE")
-    if keep and out is None:
-        raise click.UsageError("--keep needs --out DIR, where the branches are kept")
-    if keep and out is not None:
-        check_room(out)
+    if not settings and file is None and build is None:
+        raise click.UsageError("say what is otherwise: --set PATH:FIELD=VALUE, --file FILE or --build PYTHON")
+    if keep:
+        _check_keeping(out, build)
     changes, bounds = [read_setting(each) for each in settings], [read_condition(each) for each in conditions]
     read = read_change(file) if file is not None else ReadFile({}, [])
     from_ms, to_ms = read_time(start), read_time(end) if end else int(now().timestamp() * 1000)
     if from_ms >= to_ms:
         raise click.UsageError("--from isn't before --to")
-    with _history(history, data, config, log) as (base, folder):
+    with _history(history, data, config, log) as (base, opened):
+        folder = opened.data
         stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
         change = with_file(stretch, change_of(stretch, [*read.settings, *changes], read.pools), read)
         take = partial(_keep, stretch, folder, out) if keep and out is not None else None
-        say_it, unit_ms = _say(from_ms, to_ms, runs), max(1, round(resolution * 1000))
-        done = compare(stretch, change, runs, seed, round(jitter * 1000), say_it, unit_ms, take)
+        say_it, unit_ms, jitter_ms = _say(from_ms, to_ms, runs), max(1, round(resolution * 1000)), round(jitter * 1000)
+        order = SideOrder.of(opened, base, stretch, settings, file, range(seed, seed + runs), jitter_ms, unit_ms)
+        with elsewhere(build, order) as other:
+            change = replace(change, lines=[*change.lines, *other.lines])
+            done = compare(stretch, change, runs, seed, jitter_ms, say_it, unit_ms, take, other.run)
     verdicts = answers(done, bounds, report.is_calibrated(done, min_calibration))
     body = report.body_of(stretch, change, done, verdicts, min_calibration)
     if out is not None:
@@ -153,8 +159,8 @@ def what_if(
 
 
 @contextmanager
-def _history(file: Path | None, data: Path | None, config: Path | None, log: Json) -> "Iterator[tuple[Log, Path]]":
-    """The log that is asked, and its data folder. Exit code 6 where it can't be read."""
+def _history(file: Path | None, data: Path | None, config: Path | None, log: Json) -> "Iterator[tuple[Log, Settings]]":
+    """The log that is asked, and the settings that name it. Exit code 6 where it can't be read."""
     from events.log.port import LogError
     from paceline.client.errors import PacelineError
     from paceline.history.importer import imported_history
@@ -167,13 +173,23 @@ def _history(file: Path | None, data: Path | None, config: Path | None, log: Jso
             opened = load(config, data=folder, **log)
             base = open_log(opened)
             try:
-                yield base, opened.data
+                yield base, opened
             finally:
                 base.close()
     except (LogError, PacelineError) as error:
         if isinstance(error, PacelineError) and error.exit_code != 1:  # 1 is that a condition holds
             raise
         raise NoHistory(str(error)) from error
+
+
+def _check_keeping(out: Path | None, build: str | None) -> None:
+    from paceline.whatif.kept import check_room
+
+    if out is None:
+        raise click.UsageError("--keep needs --out DIR, where the branches are kept")
+    if build:
+        raise click.UsageError("--keep is for branches of this build: leave out --build")
+    check_room(out)
 
 
 def _keep(stretch: "Stretch", data: Path, out: Path, branch: "Branch", changed: bool) -> None:
