@@ -20,6 +20,10 @@ from events.records.rounds import RoundCommitted
 from events.topics import ALL
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
+from paceline.history.verify import verify as verify_all
+from paceline.witness.notes import make_key, read_key
+from paceline.witness.published import Heads
+from paceline.witness.witness import Keys, Witness
 from processors.cell_machines import machines
 from processors.runtime.driver import Driver
 from processors.runtime.replay import Replay
@@ -38,7 +42,7 @@ def run(log: str, options: Options) -> Result:
         raise SystemExit("replay is measured on the embedded log; any other is read alike")
     one = options.folder / "one"
     work(one, [job("one", TASKS, 1000)], HOSTS, until_done=True)
-    figures, references = verify(one), {}
+    figures, references = {**verify(one), **witness(one, options.folder)}, {}
     many = options.folder / "many"
     work(many, [job(f"live-{n}", LIVE_TASKS, 3_600_000) for n in range(LIVE_JOBS)], LIVE_HOSTS, until_done=False)
     parts = [("bench._recover", str(many), name) for name in machines()]
@@ -53,7 +57,8 @@ def run(log: str, options: Options) -> Result:
     reader = EmbeddedLog.open_secondary(one / "log")
     read = sum(len(record.value) for topic in ALL for record in reader.scan(topic.name, 0))
     seconds = time.perf_counter() - begin
-    return Result(figures, {"raw_read_of_the_same_log_s": seconds, "raw_read_mib": read / 2**20, **references})
+    raw = {"raw_read_of_the_same_log_s": seconds, "raw_read_mib": read / 2**20}
+    return Result(figures, {**raw, **references}, {"witness_over_verify": 1.1})
 
 
 def job(job_id: str, instances: int, duration_ms: int) -> JobSubmitted:
@@ -115,6 +120,22 @@ def verify(folder: Path) -> dict[str, float]:
         "verify_events": events,
         "verify_s": seconds,
     }
+
+
+def witness(folder: Path, scratch: Path) -> dict[str, float]:
+    """The CPU that witnessing a log takes over that of verifying it as `paceline log verify` does."""
+    log = EmbeddedLog.open_secondary(folder / "log")
+    begin = time.process_time()
+    verify_all(log, machines())
+    verified = time.process_time() - begin
+    make_key("bench", scratch / "key")
+    heads, keys = Heads(str(scratch / "heads"), 0), Keys(read_key(scratch / "key"))
+    begin = time.process_time()
+    witness = Witness(log, heads, keys, scratch / "witness", machines(), lambda: time.time_ns() // 1_000_000)
+    while witness.step():
+        pass
+    witness.close()
+    return {"witness_over_verify": (time.process_time() - begin) / verified, "witness_heads": len(heads.numbers())}
 
 
 def _items(record: RoundCommitted) -> int:

@@ -21,6 +21,8 @@ from events.log.port import LogFault, NewRecord
 from events.topics import EVERY, SETTINGS
 from paceline.services.kafka_rights import ALL_GROUPS, RIGHTS, grants, operations
 from paceline.services.processes import IN_KAFKA, group_of, kind_of, up_group
+from paceline.witness.notes import make_key, read_key
+from paceline.witness.published import Heads
 from tests.events.log.kafka.test_kafka_log import until
 from tests.helpers.broker import Broker
 from tests.helpers.broker.rights import PREFIX, User, acls, with_users
@@ -83,6 +85,12 @@ def command(broker: Broker, options: Mapping[str, str], *words: str) -> subproce
         text=True,
         timeout=COMMAND_S,
     )
+
+
+def started(broker: Broker, options: Mapping[str, str], *words: str) -> "subprocess.Popen[bytes]":
+    assert broker.security is not None
+    environment = {"PACELINE_KAFKA": broker.security.scram_address, "PACELINE_KAFKA_OPTIONS": json.dumps(options)}
+    return subprocess.Popen([sys.executable, "-m", "paceline", *words], env={**os.environ, **environment})
 
 
 def with_records(broker: Broker) -> list[str]:
@@ -167,23 +175,35 @@ def test_a_cell_of_which_each_process_is_a_user_of_its_own_runs_a_job(
     guarded: Broker, users: Mapping[str, Mapping[str, str]], tmp_path: Path
 ) -> None:
     site = site_of(tmp_path, guarded, users)
+    make_key("w", tmp_path / "w.key")
+    published = ["--key", str(tmp_path / "w.key"), "--publish", str(tmp_path / "heads"), "--every", "1s"]
+    witnessing = ["witness", *published, "--state", str(tmp_path / "witness")]
+    witness = started(guarded, users["witness"], *witnessing)  # the topics are there, and nothing in them
     try:
         site.begin()
         site.pool("/p")
         site.submit("own-users", 20)
         site.finish("own-users")
+        until(lambda: len(Heads(str(tmp_path / "heads"), 0).numbers()) > 2)
+        witness.terminate()
+        assert witness.wait(COMMAND_S) == 0
         checked = command(guarded, users["reader"], "cell", "check", "-o", "json")
         assert json.loads(checked.stdout)["problems"] == [], checked
         assert site.request("GET", "/v1/cell/operations").json()["process"]["faults"] == []
         said = {kind: site.said(name) for kind in IN_KAFKA for name in site.names if name.startswith(kind)}
         site.end()
     finally:
+        witness.kill()
         site.processes.stop_all()
     assert site.verify()["ended"] == 20
     for kind, text in said.items():
         assert "doesn't allow" not in text, (kind, text)
-    verified = command(guarded, users["reader"], "log", "verify")
+    assert command(guarded, users["witness"], *witnessing, "--once").returncode == 0
+    trusted = ["--heads", str(tmp_path / "heads"), "--trust", str(tmp_path / "w.pub")]
+    (tmp_path / "w.pub").write_text(str(read_key(tmp_path / "w.key").public))
+    verified = command(guarded, users["reader"], "log", "verify", *trusted)
     assert verified.returncode == 0, verified
+    assert "which has 0 rounds more" in verified.stdout
     by_build = command(guarded, users["shadow"], "log", "verify", "--build", sys.executable)
     assert by_build.returncode == 0, by_build
 

@@ -1,0 +1,120 @@
+"""`paceline witness` and `paceline log verify --heads` on the log of a data folder."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paceline.cli.main import run
+from tests.helpers.past import past, written
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    """Runs a command beside a folder `data` with the small history."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PACELINE_DATA", str(tmp_path / "data"))
+    written(past(), tmp_path / "data")
+
+    def call(*args: str) -> tuple[int, str, str]:
+        code = run(list(args))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def heads(cli: Cli) -> str:
+    """The folder of a head of it, by the key w."""
+    assert cli("witness", "key", "w")[0] == 0
+    code, out, said = cli("witness", "--key", "w.key", "--publish", "heads", "--once")
+    assert (code, out) == (0, "")
+    assert said == "625 rounds replayed: all identical, byte for byte; head 1 was signed\n"
+    return "heads"
+
+
+def test_a_key_is_made_and_its_public_half_is_printed(cli: Cli) -> None:
+    code, out, said = cli("witness", "key", "w/1")
+    assert (code, out) == (0, Path("w-1.pub").read_text())
+    assert out.startswith("w/1+")
+    assert said == "the private key is in w-1.key, the public key in w-1.pub\n"
+    assert Path("w-1.key").stat().st_mode & 0o777 == 0o600
+    code, _, said = cli("witness", "key", "w/1")
+    assert (code, "never overwritten" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ([], 2, "name --publish and --key; `paceline witness key NAME` makes a key"),
+        (["--publish", "heads"], 2, "name --key"),
+        (["--publish", "heads", "--key", "none.key"], 1, "none.key: No such file"),
+        (["--publish", "heads", "--key", "data/token"], 1, "holds no key of a witness"),
+        (["--publish", "heads", "--key", "w.key", "--every", "1ms"], 2, "more often than every second"),
+        (["--publish", "ftp9://x", "--key", "w.key"], 6, "can't be used"),
+        (["--publish", "heads", "--key", "w.key", "--data", "nowhere"], 6, "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_to_do(cli: Cli, words: list[str], code: int, sentence: str) -> None:
+    cli("witness", "key", "w")
+    found, _, said = cli("witness", *words)
+    assert (found, sentence in said) == (code, True), said
+
+
+def test_a_log_is_compared_with_the_newest_head_and_replayed(cli: Cli, heads: str) -> None:
+    code, out, _ = cli("log", "verify", "--heads", heads, "--trust", "w.pub")
+    assert code == 0
+    assert out.startswith("heads 1 to 1 are signed by w+")
+    assert out.endswith("625 rounds replayed: all identical, byte for byte\n")
+    key = Path("w.pub").read_text().strip()
+    code, out, _ = cli("log", "verify", "--heads", heads, "--trust", key, "--no-replay", "-o", "json")
+    body = json.loads(out)
+    assert (code, body["identical"], body["machines"]) == (0, True, [])
+    assert body["witness"] == {
+        "heads": 1,
+        "first": 1,
+        "newest": 1,
+        "newest_at": body["witness"]["newest_at"],
+        "keys": [key],
+        "rounds_since": 0,
+        "alarm": None,
+    }
+
+
+def test_a_log_that_is_not_that_of_the_head_ends_with_1_and_the_place(cli: Cli, heads: str) -> None:
+    log = past()
+    held = log.topic("paceline.lifecycle")
+    shutil.rmtree("data")
+    cut = type(log)(lambda: 0)
+    cut._topics = {**log._topics, "paceline.lifecycle": (topic := type(held)())}
+    topic.records, topic.end = held.records[:-4], held.end - 4
+    written(cut, Path("data"))
+    code, out, _ = cli("log", "verify", "--heads", heads, "--trust", "w.pub", "--no-replay", "-o", "json")
+    body = json.loads(out)
+    assert (code, body["witness"]["alarm"], body["difference"]["machine"]) == (1, "CUT", "lifecycle")
+    assert body["difference"]["places"] == [f"paceline.lifecycle:{held.end - 4}-{held.end - 1}"]
+    code, _, said = cli("witness", "--key", "w.key", "--publish", heads, "--once")
+    assert code == 1
+    assert "the witness of cell 0 ends with an alarm: CUT at lifecycle round 332: paceline.lifecycle was cut" in said
+
+
+def test_heads_are_nothing_without_their_key(cli: Cli, heads: str) -> None:
+    cli("witness", "key", "other")
+    code, out, _ = cli("log", "verify", "--heads", heads, "--trust", "other.pub", "--no-replay")
+    assert (code, "signed by no key that is trusted" in out, "FORKED_HEADS" in out) == (1, True, True)
+    for words, sentence in (
+        (["--heads", heads], "--heads and --trust together"),
+        (["--trust", "w.pub"], "--heads and --trust together"),
+        (["--no-replay"], "--no-replay is for --head and --heads"),
+        (["--heads", heads, "--trust", "w+1"], "is no public key of a witness"),
+        (["--heads", heads, "--trust", "no.pub"], "no.pub: No such file"),
+    ):
+        code, _, said = cli("log", "verify", *words)
+        assert (code, sentence in said) == (2, True), said
+    code, _, said = cli("log", "verify", "--heads", "nowhere", "--trust", "w.pub")
+    assert (code, "There are no heads of cell 0 at nowhere" in said) == (1, True)
