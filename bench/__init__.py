@@ -1,5 +1,5 @@
 """Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--hosts N] [--seeds N]
-[--workloads N] [--quick] [--json]`.
+[--workloads N] [--traces FOLDER] [--quick] [--json]`.
 
 `log` runs on all three logs, `cell` on those that last, `agent`, `replay` and `ui` on the embedded one, `simulate` on
 that in memory. All of it, with what it starts, has two cores.
@@ -38,7 +38,7 @@ def sized(whole: int, quick: int) -> int:
 class Options:
     """The setting of a bench beside the log: an empty folder that is removed afterwards, whether the parts of a cell
     are processes of their own, the hosts of a cell at size, 0 for the usual shapes, and how many orders of arrival are
-    drawn of those that there are, and the workloads, 0 for all.
+    drawn of those that there are, and the workloads, 0 for all; `traces`: where traces are that aren't kept here.
     """
 
     folder: Path
@@ -46,6 +46,7 @@ class Options:
     hosts: int = 0
     seeds: int = 0
     workloads: int = 0
+    traces: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ def main() -> int:
         "--seeds", type=int, default=0, help="placement-quality: so many orders of arrival instead of ten"
     )
     parser.add_argument("--workloads", type=int, default=0, help="placement-quality: the first so many instead of 17")
+    parser.add_argument("--traces", type=Path, help="forecast: a folder with the trace of Metacentrum")
     parser.add_argument("--quick", action="store_true", help="on little work, to see that all of it runs")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -35,7 +36,14 @@ def main() -> int:
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
         result: Result = importlib.import_module(f"bench.{arguments.name.replace('-', '_')}").run(
             arguments.log,
-            Options(Path(folder), arguments.processes, arguments.hosts, arguments.seeds, arguments.workloads),
+            Options(
+                Path(folder),
+                arguments.processes,
+                arguments.hosts,
+                arguments.seeds,
+                arguments.workloads,
+                arguments.traces,
+            ),
         )
     if arguments.json:
         references = {name: number for name, number in result.references.items() if not math.isnan(number)}

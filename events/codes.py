@@ -12,6 +12,17 @@ class Number(IntEnum):
     """Numbers like others. numpy asks operands for this, and an enumeration takes a microsecond to deny it."""
 
 
+class ForecastMethod(Number):
+    """The way a forecast was made (the column `method` of ForecastsMade)."""
+
+    AHEAD = 1
+    """Simulated ahead with lengths drawn, and with limits that are scaled by what they were worth: the mean of both."""
+    LIMITS = 2
+    """One path with limits as lengths, scaled."""
+    CLASS = 3
+    """The waits of jobs of its size in its pool."""
+
+
 class RunReport(Number):
     """What an agent says of a run (RunsReported.state, HostInventory.state)."""
 

@@ -46,7 +46,11 @@ FANOUT = tuple(
     for name in ("placements", "preemptions", "admissions", "job-states", "task-states", "quarantine")
 )
 """The decisions once more, for readers outside; no part of Paceline reads them."""
-EVERY = (*ALL, *FANOUT)
+FORECASTS = Topic("paceline.forecasts", "the forecaster")
+"""When waiting jobs are expected to begin. No machine reads it; the views do (decision 128)."""
+VIEWED = (*ALL, FORECASTS)
+"""The topics that the views are made of: a moment of a cell is one set of their ends."""
+EVERY = (*VIEWED, *FANOUT)
 BY_NAME = {topic.name: topic for topic in ALL}
 FACTS = frozenset(topic.name for topic in ALL if topic.machine is None)
 """The topics of facts."""

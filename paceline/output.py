@@ -284,6 +284,16 @@ def timed(text: str, zone: str = "") -> str:
     return _TIME.sub(written, text)
 
 
+def clock(text: str | None, day_of: str | None, zone: str = "") -> str:
+    """An RFC 3339 time as the time of day, with its date where that isn't the day of another time."""
+    if text is None:
+        return "-"
+    at, other = (
+        datetime.fromisoformat(each).astimezone(UTC if zone == "utc" else None) for each in (text, day_of or text)
+    )
+    return f"{at:%H:%M}" if at.date() == other.date() else f"{at:%d %b %H:%M}"
+
+
 def ahead(text: str | None, zone: str = "") -> str:
     """An RFC 3339 time that is still to come, as `when` has it."""
     if text is None or zone:

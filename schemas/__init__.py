@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 GOLDEN = ROOT / "golden"
 FOLDERS = (
-    *("jobs", "pools", "hosts", "tasks"),
+    *("jobs", "pools", "hosts", "tasks", "forecasts"),
     *("lifecycle", "entitlement", "placement", "sla", "rounds"),
     *("placements", "preemptions", "admissions", "job-states", "task-states", "quarantine"),
 )

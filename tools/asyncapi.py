@@ -32,6 +32,7 @@ KEYS = {
     "paceline.pools": "Path of the pool; any key for CellConfigured.",
     "paceline.hosts": "Id of the host; name of the gateway for GatewayBeat and HostsLoaded.",
     "paceline.tasks": "Id of the host; name of the gateway for RunsReported.",
+    "paceline.forecasts": "forecasts.",
 }
 """Keys of facts; those of the fan-out stand with their schemas."""
 ROUND_KEY = (

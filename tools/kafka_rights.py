@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from events.topics import ALL, FANOUT
+from events.topics import FANOUT, VIEWED
 from paceline.services.kafka_rights import OWN_GROUP, RIGHTS, Rights, operations
 
 PAGE = Path(__file__).parents[1] / "docs" / "security.md"
@@ -24,11 +24,11 @@ def put(text: str) -> str:
 
 
 def _lines() -> Iterator[str]:
-    columns = [topic.folder for topic in ALL] + ["fan-out"]
+    columns = [topic.folder for topic in VIEWED] + ["fan-out"]
     yield f"| user | is | {' | '.join(columns)} | groups |"
     yield f"| --- | --- |{' --- |' * len(columns)} --- |"
     for kind, rights in RIGHTS.items():
-        letters = [_letters(rights, topic.name) for topic in (*ALL, FANOUT[0])]
+        letters = [_letters(rights, topic.name) for topic in (*VIEWED, FANOUT[0])]
         yield f"| {kind} | {rights.purpose} | {' | '.join(letters)} | {_groups(rights)} |"
 
 

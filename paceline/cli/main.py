@@ -50,6 +50,7 @@ SECTIONS = {
         "api": "Serve the HTTP API in a process of its own.",
         "gateway": "Serve agents in a process of its own.",
         "fanout": "Publish each decision as a separate message.",
+        "forecaster": "Forecast when waiting jobs begin.",
     },
     "Other": {
         "simulate": "Run a scenario or a trace in virtual time.",

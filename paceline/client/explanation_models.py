@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from paceline.client.forecast_models import Forecast
 from paceline.client.models import Amounts, Reason, StrategyInEffect
 
 
@@ -80,5 +81,7 @@ class Explanation(TypedDict):
     reasons: list[WaitReason]
     strategy_in_effect: StrategyInEffect | None
     """Null: of a daemon."""
+    forecast: Forecast | None
+    """When it is expected to begin, while it waits for its first run; null: none was made."""
     preempted_for_it: dict[str, int]
     """Runs that have left for it, by job."""

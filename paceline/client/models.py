@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
+from paceline.client.forecast_models import Forecast
 from paceline.client.json_type import Json
 
 RUNNING = "RUNNING"
@@ -78,6 +79,8 @@ class Job(TypedDict):
     position: str
     next_wake_up: NotRequired[WakeUp | None]
     """Null: nothing waits for a time."""
+    forecast: NotRequired[Forecast | None]
+    """In the job itself, while it waits for its first run; null: none was made."""
     strategy_in_effect: NotRequired[StrategyInEffect | None]
     """In the job itself; null: of a daemon."""
     spec: NotRequired[Json]

@@ -11,7 +11,7 @@ import msgspec
 
 from events import VERSION
 from events.log.port import Log
-from events.topics import ALL, rounds_of
+from events.topics import ALL, VIEWED, rounds_of
 from paceline.client.errors import PacelineError
 from paceline.history.history_file import FORMAT, FileRecord, of_record, write
 from paceline.history.start_state import VIEWS
@@ -125,7 +125,7 @@ def _views(log: Log, starts: Mapping[str, int], folder: Path) -> dict[str, int]:
 
 
 def _head(log: Log, from_ms: int, to_ms: int, starts: Mapping[str, int], ends: Mapping[str, int]) -> FileRecord:
-    spans = [{"topic": topic.name, "start": starts[topic.name], "end": ends[topic.name]} for topic in ALL]
+    spans = [{"topic": topic.name, "start": starts[topic.name], "end": ends[topic.name]} for topic in VIEWED]
     fields = {"format": FORMAT, "cell": log.cell, "from_ms": from_ms, "to_ms": to_ms}
     return FileRecord("Head", {**fields, "build": VERSION, "topics": spans})
 
@@ -150,7 +150,7 @@ def _parts(
     with views.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             yield FileRecord("Views", {"chunk": chunk})
-    for topic in ALL:
+    for topic in VIEWED:
         end = ends[topic.name]
         if starts[topic.name] < end:
             records = log.scan(topic.name, starts[topic.name])

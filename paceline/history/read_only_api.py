@@ -6,7 +6,7 @@ import os
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from events.topics import ALL
+from events.topics import VIEWED
 from hostagent.server import Server
 from paceline.client.cell_file import FILE
 from paceline.client.cell_models import Machine, ServedCell
@@ -66,7 +66,7 @@ def serve(settings: UpSettings) -> None:
     stretch = info(data)
     log = open_history(data)
     what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
-    views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
+    views = views_at(log, log.ends(topic.name for topic in VIEWED), data, data)
     address = process_labels(socket_, listen)
     body: ServedCell = {"listen": address, "log": what, "machines": _standings(views)}
     token = prepare(data)

@@ -8,7 +8,7 @@ from events.codec import CodecError, decode
 from events.log.port import Log, LogFault, LogRecord, NewRecord, Reader, gap
 from events.records.rounds import RoundCommitted
 from events.rounds import key_of
-from events.topics import ALL, MACHINES, rounds_of
+from events.topics import MACHINES, VIEWED, rounds_of
 from paceline.client.errors import PacelineError
 
 ROUNDS_BACK = (100, 10_000)
@@ -101,7 +101,7 @@ def first_at(log: Log, topic: str, ms: int) -> int:
 
 def before(log: Log, ms: int) -> dict[str, int]:
     """Where each topic ended before a time, in milliseconds since 1970."""
-    return {topic.name: first_at(log, topic.name, ms) for topic in ALL}
+    return {topic.name: first_at(log, topic.name, ms) for topic in VIEWED}
 
 
 def up_to(log: Log, record: LogRecord) -> dict[str, int]:

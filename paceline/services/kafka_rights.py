@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from events.log.kafka.connection import READERS
-from events.topics import ALL, EVERY, FANOUT, HOSTS, JOBS, POOLS, TASKS, Topic, rounds_of
+from events.topics import ALL, EVERY, FANOUT, FORECASTS, HOSTS, JOBS, POOLS, TASKS, VIEWED, Topic, rounds_of
 from paceline.services.processes import PROCESSES, group_of
 
 OWN_GROUP = "{user}"
@@ -72,7 +72,8 @@ def _command(kind: str) -> str:
     return f"`paceline {PROCESSES[kind].command}`"
 
 
-_ROUNDS, _FANOUT, _LOG = _of(topic for topic in ALL if topic.machine is not None), _of(FANOUT), _of(ALL)
+_ROUNDS, _FANOUT, _LOG = _of(topic for topic in ALL if topic.machine is not None), _of(FANOUT), _of(VIEWED)
+_INPUTS, _FORECASTS = _of(ALL), _of((FORECASTS,))
 RIGHTS: Mapping[str, Rights] = {
     "lifecycle": _machine("lifecycle", (JOBS, POOLS, TASKS), ("entitlement", "placement", "sla")),
     "entitlement": _machine("entitlement", (POOLS,), ("lifecycle", "placement")),
@@ -84,15 +85,22 @@ RIGHTS: Mapping[str, Rights] = {
         _command("gateway"), _of((JOBS, POOLS, HOSTS)) | _ROUNDS, _of((HOSTS, TASKS)), looks_at=(READERS,)
     ),
     "fanout": Rights(_command("fanout"), _ROUNDS | _FANOUT, _FANOUT, groups=(group_of("fanout"),), looks_at=(READERS,)),
+    "forecaster": Rights(
+        _command("forecaster"),
+        _of((JOBS, POOLS, FORECASTS)) | {rounds_of("lifecycle"), rounds_of("placement")},
+        _FORECASTS,
+        groups=(group_of("forecaster"),),
+        looks_at=(READERS,),
+    ),
     "up": Rights("`paceline up` on Kafka", _LOG, _LOG, groups=(UP_GROUPS,), looks_at=(ALL_GROUPS,)),
     "reader": Rights(
         "what reads the log: `paceline log verify`, `tail`, `export`, `bisect`, `cell check`",
         _LOG,
         looks_at=(ALL_GROUPS,),
     ),
-    "shadow": Rights("`paceline shadow`, `paceline log verify --build`", _LOG, looks_at=(READERS,), checks=False),
-    "witness": Rights("`paceline witness`", _LOG, looks_at=(READERS,), checks=False),
-    "archiver": Rights("`paceline log archive`", _LOG, delete=_LOG, looks_at=(ALL_GROUPS,), checks=False),
+    "shadow": Rights("`paceline shadow`, `paceline log verify --build`", _INPUTS, looks_at=(READERS,), checks=False),
+    "witness": Rights("`paceline witness`", _INPUTS, looks_at=(READERS,), checks=False),
+    "archiver": Rights("`paceline log archive`", _INPUTS, delete=_INPUTS, looks_at=(ALL_GROUPS,), checks=False),
     "topics": Rights("`paceline log topics --create`", create=_of(EVERY)),
     "producer": Rights("a program of yours that submits jobs", write=_of((JOBS,)), checks=False),
     "consumer": Rights("a program of yours that follows decisions", _FANOUT, groups=(OWN_GROUP,), checks=False),

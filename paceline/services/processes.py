@@ -34,6 +34,7 @@ PROCESSES = {
     "placement": Process("processor placement", "processor", 7123, "paceline.processor.placement"),
     "sla": Process("processor sla", "processor", 7124, "paceline.processor.sla"),
     "agent": Process("agent", "", 7125),
+    "forecaster": Process("forecaster", "forecaster", 7126, "paceline.forecaster"),
 }
 PROCESS_COMMANDS = frozenset(process.command.partition(" ")[0] for process in PROCESSES.values())
 """The commands that run one of them."""

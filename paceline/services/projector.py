@@ -8,7 +8,7 @@ from typing import Any
 
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.transactions import Transactions
-from events.topics import ALL
+from events.topics import VIEWED
 from paceline.moments.copier import Copier
 from paceline.services.cell_log import with_archive
 from paceline.services.faust_app import run_cells
@@ -30,7 +30,7 @@ class ViewsPart:
         )
         with ExitStack() as opened:
             opened.callback(self._log.close)
-            self._transactions = Transactions(self._log, [topic.name for topic in ALL])
+            self._transactions = Transactions(self._log, [topic.name for topic in VIEWED])
             # views that are rebuilt begin before the log where that was cut
             folder = folder_of(settings, cell)
             self._copier = Copier(folder, settings.views.copy_every, lambda text: start.say(cell, text))
@@ -74,4 +74,4 @@ class ViewsPart:
 
 def serve(settings: Settings, start: Start) -> None:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
-    run_cells(settings, start, [topic.name for topic in ALL], lambda cell: ViewsPart(settings, start, cell))
+    run_cells(settings, start, [topic.name for topic in VIEWED], lambda cell: ViewsPart(settings, start, cell))

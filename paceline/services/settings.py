@@ -183,6 +183,12 @@ class ViewsPart(SettingsTable):
     made_mib: int = Field(default=4096, ge=1)
 
 
+class ForecastPart(SettingsTable):
+    """`[forecast]`, when waiting jobs are expected to begin. `cpu_percent`: of one core that forecasts may take."""
+
+    cpu_percent: float = Field(default=5, gt=0, le=100)
+
+
 class LogsPart(SettingsTable):
     """`[logs]`, what processes write to stderr about themselves."""
 
@@ -229,6 +235,7 @@ class Settings(BaseSettings):
     service: ServicePart = ServicePart()
     logs: LogsPart = LogsPart()
     views: ViewsPart = ViewsPart()
+    forecast: ForecastPart = ForecastPart()
     tls: TlsPart = TlsPart()
     oidc: OidcPart = OidcPart()
     _origins: tuple[Origin, ...] = PrivateAttr(default=())
@@ -290,6 +297,7 @@ class UpSettings(SettingsTable):
     tls: TlsPart = TlsPart()
     oidc: OidcPart = OidcPart()
     views: ViewsPart = ViewsPart()
+    forecast: ForecastPart = ForecastPart()
     signing_keys: Path | None = None
     alarm_unread_after: AlarmUnread = ALARM_UNREAD_MS / 1000
     origins: tuple[Origin, ...] = ()
@@ -396,6 +404,7 @@ def for_up(settings: Settings) -> UpSettings:
         archive=settings.archive,
         host=settings.agent,
         views=settings.views,
+        forecast=settings.forecast,
         tls=settings.tls,
         oidc=settings.oidc,
         signing_keys=settings.service.signing_keys,

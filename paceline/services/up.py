@@ -30,6 +30,7 @@ from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.copier import Copier
 from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, name_hashes, prepare
+from paceline.services.forecaster import ForecastThread
 from paceline.services.host_settings import host_settings
 from paceline.services.issuer import sign_in_of
 from paceline.services.operations import OperationsOf
@@ -106,6 +107,7 @@ class Up:
         view_metrics.WATCHED.add(self.projector.views, self.log, settings.alarm_unread_ms)
         self._agent: LocalAgent | None = None
         self._components = [*components, *self._processors, self._for_hosts()]
+        self._forecasts = ForecastThread(self.log, settings.forecast.cpu_percent, self._decides, note)
 
     def run(self) -> int:
         """Serves until stopped."""
@@ -116,6 +118,7 @@ class Up:
             note(f"cell {self.log.cell} is up at {self._url()}, data in {self._data}; stop with Ctrl-C")
             note(f"web UI: {self._url()}/ui/")
             longest_ms = LONGEST_MS if self._wake else IDLE_MS
+            self._forecasts.start()
             # what real hosts say shall not wait for all machines; simulated ones are stepped by the same thread
             impatient = None if self._settings.sim_hosts else self._components[-1]
             Host(self.log, self._components, self.projector, longest_ms, impatient, self.settle).run(self._stop)
@@ -129,6 +132,7 @@ class Up:
                 closing.callback(self._plans.close)
                 closing.callback(self._placements.close)
                 closing.callback(self._copier.close)
+                closing.callback(self._forecasts.close)
                 closing.callback((self._data / "cell.json").unlink, missing_ok=True)
                 for log in (self.log, *self._other_logs):
                     closing.callback(log.close)
@@ -139,6 +143,10 @@ class Up:
         else:
             note("stopped")
         return 0
+
+    def _decides(self) -> bool:
+        """Whether this process owns the cell."""
+        return all(each.decides for each in self._processors)
 
     def stop(self) -> None:
         """Ends `run`; from any thread."""
@@ -195,10 +203,10 @@ class Up:
     def _transactions(self) -> Component:
         from events.log.kafka.kafka_log import KafkaLog
         from events.log.kafka.transactions import Transactions
-        from events.topics import ALL
+        from events.topics import VIEWED
 
         assert isinstance(self.log, KafkaLog)
-        return Transactions(self.log, [topic.name for topic in ALL])
+        return Transactions(self.log, [topic.name for topic in VIEWED])
 
     def _processor(self, make: Callable[[], Any], name: str, claimant: str) -> Processor:
         folder = self._data / "store" / name
@@ -225,7 +233,7 @@ class Up:
                 )
             )
             other_components.append(self._agent)
-        return WhileOwned(self._gateway, other_components, lambda: all(each.decides for each in self._processors))
+        return WhileOwned(self._gateway, other_components, self._decides)
 
     def _serve(self) -> Server:
         server = Server(self._app(), GRACE_S, tls=self._tls)

@@ -22,6 +22,7 @@ from projections.actor_names import actor_json, from_kept
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
 from projections.queries.departures import departure
+from projections.queries.forecasts import forecast_of
 from projections.queries.host_conditions import conditions_json
 from projections.queries.job_entries import ByActors, entry_json, newest_first, oldest_first
 from projections.queries.own_records import own_records
@@ -81,6 +82,7 @@ def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Jo
         **_job_json(row, headline, update),
         "strategy_in_effect": strategy_of_job(connection, row),
         "next_wake_up": next_wake_up(connection, row, update),
+        "forecast": forecast_of(connection, row),
         "spec": versions.present_spec(connection, row, overrides),
     }
 
@@ -143,6 +145,7 @@ def explanation(connection: Connection, row: JobRow) -> Explanation:
         "headline": explain.headline(reasons),
         "reasons": [explain.reason_json(each) for each in reasons],
         "strategy_in_effect": strategy_of_job(connection, row),
+        "forecast": forecast_of(connection, row),
         "preempted_for_it": situations.left_for(connection, row.job_id),
     }
 

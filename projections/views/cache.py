@@ -12,6 +12,7 @@ from sqlalchemy import Table
 from events.codes import LIVE_TASKS, TaskState
 from projections.views import (
     access_rows,
+    forecast_rows,
     maintenance_rows,
     rows,
     run_rows,
@@ -272,14 +273,14 @@ class Cache:
         self.certificates = Rows(tables.certificates, access_rows.CertificateRow)
         self.host_removals = Rows(tables.host_removals, access_rows.HostRemovalRow)
         self.access_facts = Rows(tables.access_facts, access_rows.AccessFactRow)
+        self.forecasts = Rows(tables.forecasts, forecast_rows.ForecastRow)
+        self.forecast_scores = Rows(tables.forecast_scores, forecast_rows.ForecastScoreRow)
         self.usage = UsageSums()
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
-        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords | UsageSums, ...] = tuple(
-            holder
-            for holder in vars(self).values()
-            if isinstance(holder, Rows | Lines | Blocks | JobRecords | UsageSums)
-        )
+        kinds = Rows | Lines | Blocks | JobRecords | UsageSums
+        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords | UsageSums, ...]
+        self._all = tuple(holder for holder in vars(self).values() if isinstance(holder, kinds))
         self._rows = tuple(holder for holder in self._all if isinstance(holder, Rows))
         self._others = tuple(holder for holder in self._all if not isinstance(holder, Rows))
 

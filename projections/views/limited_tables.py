@@ -138,6 +138,8 @@ SEEN: Mapping[str, Seen] = {
     "pool_facts": Seen(by_pool("path")),
     "pool_use": Seen(by_pool("path")),
     "pool_numbers": Seen(by_pool("path")),
+    "forecast_scores": Seen(by_pool("pool")),
+    "forecasts": Seen(jobs_seen),
     "pool_tasks": Seen(by_pool("path")),
     "turns": Seen(by_pool("pool")),
     "credits": Seen(by_pool("pool")),

@@ -28,12 +28,13 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
 from events.signatures import without_forgery
-from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
+from events.topics import FORECASTS, HOSTS, JOBS, MACHINES, POOLS, TASKS, VIEWED, rounds_of
 from projections.views import job_history, tables
 from projections.views.access import AccessFold
 from projections.views.cache import Cache
 from projections.views.depths import Depths
 from projections.views.disruptions import DisruptionFold
+from projections.views.forecasts import ForecastFold
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
 from projections.views.maintenance import MaintenanceFold
@@ -113,6 +114,7 @@ class Projector:
         self._waiting = WaitingFold(self._cache)
         self._leaving = JobRetention(self._cache)
         self._usage = UsageFold(self._cache)
+        self._forecasts = ForecastFold(self._cache)
         first = (self._reasons, self._preemptions, self._others, self._marks, self._access)
         folds = (*first, self._series, self._jobs, self._jobs.slas, self._pools, self._waiting, self._disruptions)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
@@ -214,7 +216,7 @@ class Projector:
 
     def fold_whole(self, progress: Callable[[int], None] | None = None) -> None:
         """Folds the log as it stands; `progress` is told how many records are in the views. Raises `LogUnavailable`."""
-        ends = self._log.ends(topic.name for topic in ALL)
+        ends = self._log.ends(topic.name for topic in VIEWED)
         while self.step() or any(self._reader.position(topic) < end for topic, end in ends.items()):
             if progress is not None:
                 progress(sum(self.positions().values()))
@@ -244,7 +246,7 @@ class Projector:
         self._transaction.close()
 
     def _restore(self, connection: Connection) -> None:
-        positions = {topic.name: 0 for topic in ALL}
+        positions = {topic.name: 0 for topic in VIEWED}
         positions.update(map(tuple, connection.execute(select(tables.positions))))
         self._chains = {machine: Chain() for machine in MACHINES}
         for machine, epoch, number, hash_, position, inputs in connection.execute(select(tables.chains)):
@@ -302,7 +304,8 @@ class Projector:
 
     def _take(self, delivered: Delivered) -> None:
         record, event = delivered.record, delivered.event
-        self._series.record(record.topic, record.at_ms)
+        if record.topic != FORECASTS.name:  # its pace is no matter of the cell
+            self._series.record(record.topic, record.at_ms)
         if event is None:
             reason = delivered.fault or delivered.verdict
             value = record.value
@@ -316,6 +319,8 @@ class Projector:
             build = delivered.key.build if delivered.key else ""
             at_ms, logic, state = record.at_ms, event.logic, event.state
             self._cache.owners.put(OwnerRow(event.machine, event.epoch, event.claimant, at_ms, build, logic, state))
+        elif record.topic == FORECASTS.name:
+            self._forecasts.fact(event)
         elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
             fact, value = event, record.value
             if (actor := getattr(event, "actor", None)) is not None and actor.signature:

@@ -25,6 +25,7 @@ from sqlalchemy import (
 
 from projections.views import (
     access_rows,
+    forecast_rows,
     maintenance_rows,
     rows,
     run_rows,
@@ -36,7 +37,7 @@ from projections.views import (
 )
 from projections.views.job_states import REJECTED
 
-FORMAT = "36"
+FORMAT = "37"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -116,6 +117,8 @@ invitations = _table("invitations", access_rows.InvitationRow, "invite_id")
 certificates = _table("certificates", access_rows.CertificateRow, "host_id", "serial")
 host_removals = _table("host_removals", access_rows.HostRemovalRow, "host_id")
 access_facts = _table("access_facts", access_rows.AccessFactRow, "offset")
+forecasts = _table("forecasts", forecast_rows.ForecastRow, "job_id")
+forecast_scores = _table("forecast_scores", forecast_rows.ForecastScoreRow, "pool", "method", "day")
 
 Index("jobs_by_number", jobs.c.number, unique=True)
 Index("jobs_by_base", jobs.c.base)

@@ -80,13 +80,13 @@ def _must_not_run(settings: "Settings") -> None:
 
 def _rebuild(opened: "Log", data: Path) -> int:
     """Folds the log into views in a folder of their own, then puts them in place; returns how many records."""
-    from events.topics import ALL
+    from events.topics import VIEWED
     from projections.views.projector import rebuild
 
     new_folder = data / "rebuild"
     shutil.rmtree(new_folder, ignore_errors=True)
     new_folder.mkdir()
-    ends = sum(opened.ends(topic.name for topic in ALL).values())
+    ends = sum(opened.ends(topic.name for topic in VIEWED).values())
     last_note_s = time.monotonic()
 
     def progress(records: int) -> None:

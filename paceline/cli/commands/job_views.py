@@ -13,12 +13,13 @@ from paceline.cli.commands.common import cell_column
 from paceline.cli.commands.host_device import devices_column
 from paceline.cli.update_progress import progress_of
 from paceline.client.json_type import Json
-from paceline.output import Column, TableOptions, ahead, facts, note, say, table, timed, when, words
+from paceline.output import Column, TableOptions, ahead, clock, facts, note, say, table, timed, when, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from paceline.client.explanation_models import Explanation, WaitReason
+    from paceline.client.forecast_models import Forecast
     from paceline.client.models import Amounts, HistoryEntry, Job, Run, Task, Update, UpdateSteps, Version
 
 VICTIMS_SHOWN = 5
@@ -58,6 +59,7 @@ def print_job(body: "Job", zone: str) -> None:
             *([("update", progress_of(update))] if update is not None else []),
             ("tasks", words({state: count for state, count in (body.get("tasks") or {}).items() if count})),
             *([("next", f"{ahead(wake['at'], zone)}: {wake['why']}")] if wake else []),
+            *([("expected start", forecast_text(forecast, zone))] if (forecast := body.get("forecast")) else []),
             ("submitted", when(body.get("submitted_at"), zone)),
             ("started", when(body.get("started_at"), zone)),
             *([("held", f"since {when(body['held_since'], zone)}")] if body.get("held") else []),
@@ -67,6 +69,15 @@ def print_job(body: "Job", zone: str) -> None:
     name = body["job_id"]
     note(f"its tasks: paceline job tasks {name}; why it is so: paceline job explain {name}")
     note(f"its file: paceline job spec {name}")
+
+
+def forecast_text(forecast: "Forecast", zone: str) -> str:
+    """When a job is expected to begin, and how often that was right."""
+    times = [clock(forecast[each], forecast["made_at"], zone) for each in ("low", "high", "median", "made_at")]
+    text = f"{times[0]} … {times[1]} (80 %), most likely {times[2]}; made {times[3]}"
+    if forecast["inside_percent"] is None:
+        return f"{text}; no forecast of {forecast['pool']} has come true or not yet"
+    return f"{text}; forecasts of {forecast['pool']} last week: {forecast['inside_percent']} % right"
 
 
 def _resources(resources: "Amounts") -> str:
@@ -170,6 +181,8 @@ def print_explanation(body: "Explanation", zone: str) -> None:
     say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {timed(headline['message'], zone)}")
     say(f"  who can act: {headline['actor']}")
     _print_strategy(body)
+    if forecast := body.get("forecast"):
+        say(f"  expected start: {forecast_text(forecast, zone)}")
     for index, cause in enumerate(body["reasons"]):
         if index:
             say(f"  also {cause['code']}  {timed(cause['message'], zone)}")

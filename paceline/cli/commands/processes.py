@@ -180,6 +180,14 @@ COMMAND_PAGES = {
         """,
         ("paceline fanout --kafka broker:9092 --data /var/lib/paceline",),
     ),
+    "forecaster": ProcessCommand(
+        """Forecast when waiting jobs begin, and say how often that was right.
+
+        It follows the log and writes to the topic paceline.forecasts, which no machine reads. Of a core it takes
+        forecast.cpu_percent, 5 unless set otherwise. `paceline up` has one of its own. SIGTERM ends it cleanly.
+        """,
+        ("paceline forecaster --kafka broker:9092 --data /var/lib/paceline",),
+    ),
     "agent": ProcessCommand(
         """Run the agent of this machine: it starts and stops tasks as the cell orders.
 

@@ -21,7 +21,7 @@ from events.codec import encode
 from events.log.port import Log, NewRecord
 from events.process.clock import Clock, SimulatedClock
 from events.records.base import Event
-from events.topics import ALL, HOSTS, JOBS, MACHINES, rounds_of
+from events.topics import HOSTS, JOBS, MACHINES, VIEWED, rounds_of
 from hostagent.fleet import Fleet
 from hostagent.gateway.component import Gateway
 from paceline.simulate.world.delayed_log import DelayedLog
@@ -66,7 +66,7 @@ class SimLog:
     def __init__(self, log: Truncatable, clock: Clock) -> None:
         self.cell = log.cell
         self.appended = 0
-        self.readers: dict[str, list[SimulatedComponent]] = {topic.name: [] for topic in ALL}
+        self.readers: dict[str, list[SimulatedComponent]] = {topic.name: [] for topic in VIEWED}
         self._log = log
         self._clock = clock
         self._hash = blake2b(digest_size=32)
