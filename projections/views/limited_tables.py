@@ -139,7 +139,7 @@ SEEN: Mapping[str, Seen] = {
     "pool_use": Seen(by_pool("path")),
     "pool_numbers": Seen(by_pool("path")),
     "forecast_scores": Seen(by_pool("pool")),
-    "forecasts": Seen(jobs_seen),
+    "forecasts": Seen(by_job("job_id")),
     "pool_tasks": Seen(by_pool("path")),
     "turns": Seen(by_pool("pool")),
     "credits": Seen(by_pool("pool")),

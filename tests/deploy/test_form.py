@@ -114,7 +114,7 @@ def test_the_image_installs_what_is_locked_and_runs_as_nobody_in_particular() ->
 
 
 def test_units_stop_in_time_and_tasks_outlive_their_agent() -> None:
-    assert len(units()) == 7
+    assert len(units()) == 8
     for unit in units():
         assert int(unit.last("TimeoutStopSec")) >= 15
         assert unit.last("NoNewPrivileges") == "yes"
