@@ -278,9 +278,9 @@ class Cache:
         self.usage = UsageSums()
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
-        kinds = Rows | Lines | Blocks | JobRecords | UsageSums
-        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords | UsageSums, ...]
-        self._all = tuple(holder for holder in vars(self).values() if isinstance(holder, kinds))
+        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords | UsageSums, ...] = tuple(
+            each for each in vars(self).values() if isinstance(each, (Rows, Lines, Blocks, JobRecords, UsageSums))
+        )
         self._rows = tuple(holder for holder in self._all if isinstance(holder, Rows))
         self._others = tuple(holder for holder in self._all if not isinstance(holder, Rows))
 
