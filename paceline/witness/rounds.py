@@ -77,8 +77,12 @@ class WitnessedMachine:
         self._turn: Iterator[RoundCommitted] | None = None
         self._turn_end = -1
         self._told = 0
-        self._look_at_store(tail.log)
-        self._begin(tail)
+        try:
+            self._look_at_store(tail.log)
+            self._begin(tail)
+        except BaseException:
+            self._store.close()
+            raise
 
     @property
     def inputs(self) -> dict[str, int]:

@@ -72,9 +72,12 @@ class Witness:
                 raise Alarmed(finding)
         self.caught_up = False
         self._signed_here = False
+        self._stale = False
+        """Whether a machine may have stopped in the middle of a round."""
         self._tail = _tail(log)
         after = self.last.head.machines if self.last else {}
         with ExitStack() as opened:
+            opened.callback(self._close_tail)
             self.machines = [
                 opened.enter_context(closing(WitnessedMachine(each, self._tail, folder, after.get(name, Standing()))))
                 for name, each in make.items()
@@ -83,23 +86,25 @@ class Witness:
 
     def step(self) -> bool:
         """Replays some rounds, and signs a head when it is time. True: there is more to do at once."""
-        if self._pending is not None:
-            self._publish()
+        away = self._publish_pending()
+        if self._stale:
+            self._reopen()
         try:
             self._tail.pull()
+            self._stale = True
             for each in self.machines:
                 each.step(ROUNDS_A_TURN)
+            self._stale = False
         except LogGap as gap:
             raise Alarmed(found(Difference("", 0, 0, None, None, str(gap), (), Mismatch.MISSING))) from gap
-        except LogUnavailable:
-            self._reopen()
-            raise
         except Alarmed:
             self.caught_up = False
             with suppress(LogError):
                 self._sign_if_new()  # what was decided up to there is worth a head
             raise
         self.caught_up = all(each.is_level for each in self.machines)
+        if away is not None:
+            raise away
         if self._is_due():
             self.sign()
         return not self.caught_up
@@ -119,13 +124,14 @@ class Witness:
     def finish(self) -> None:
         """Signs what was decided since the last head, before the end."""
         with suppress(LogUnavailable):
-            if self._pending is not None:
-                self._publish()
+            self._publish_pending()
             self._sign_if_new()
 
     def close(self) -> None:
         """Closes the stores and the reader."""
         self._opened.close()
+
+    def _close_tail(self) -> None:
         self._tail.close()
 
     @property
@@ -190,6 +196,15 @@ class Witness:
             ends[topic] = OpenEnd(begin, end, hash_of(view, topic, begin, end))
         return ends
 
+    def _publish_pending(self) -> LogUnavailable | None:
+        """Publishes what couldn't be before; returns why it can't be now. Rounds are replayed in any case."""
+        try:
+            if self._pending is not None:
+                self._publish()
+        except LogUnavailable as away:
+            return away
+        return None
+
     def _publish(self) -> None:
         assert self._pending is not None
         self.heads.publish(self._pending)
@@ -199,12 +214,12 @@ class Witness:
 
     def _reopen(self) -> None:
         """Reads the log again, from the last whole round of each machine."""
-        with suppress(LogUnavailable):
-            tail = _tail(self.log)
-            self._tail.close()
-            self._tail = tail
-            for each in self.machines:
-                each.restart(tail)
+        tail = _tail(self.log)
+        self._tail.close()
+        self._tail = tail
+        for each in self.machines:
+            each.restart(tail)
+        self._stale = False
 
     def _hands_over(self) -> bool:
         """Whether the key that signs now has still to be named by the one before."""

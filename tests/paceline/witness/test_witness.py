@@ -1,7 +1,7 @@
 """A witness signs a chain of heads, and goes on with it whatever happens to its process."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -130,14 +130,22 @@ def test_a_head_that_was_signed_and_not_published_is_published_by_the_next_start
 
 
 def test_what_could_not_be_published_is_once_the_place_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    witness = world.witness(past())
+    log = copied(until_ms=part(0.5))
+    witness = world.witness(log)
     with monkeypatch.context() as broken:
         broken.setattr(world.heads, "publish", Away(".", 0).publish)
         with pytest.raises(LogUnavailable):
             caught_up(witness)
+        grow(log, past())
+        for _ in range(3):
+            with pytest.raises(LogUnavailable):
+                witness.step()
+    assert sum(each.decided for each in witness.machines) == ROUNDS, "it goes on with replaying"
     caught_up(witness)
-    witness.close()
     assert world.heads.numbers() == [1]
+    witness.sign()
+    witness.close()
+    assert good(world, log).rounds == ROUNDS
 
 
 class Flaky(MemoryLog):
@@ -145,6 +153,14 @@ class Flaky(MemoryLog):
 
     scans = 0
     fails_at = 0
+    ends_fail = 0
+    """So many times nobody knows where the log ends."""
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        if self.ends_fail:
+            self.ends_fail -= 1
+            raise LogUnavailable("the broker is away")
+        return super().ends(topics)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         self.scans += 1
@@ -163,10 +179,37 @@ def test_a_log_that_is_away_for_a_while_changes_nothing(world: World, scans: int
     log.fails_at = scans
     with pytest.raises(LogUnavailable):
         caught_up(witness)
+    log.ends_fail = 2
+    for _ in range(2):
+        with pytest.raises(LogUnavailable):
+            witness.step()
     caught_up(witness)
     witness.close()
     assert good(world, past()).rounds == ROUNDS
     assert sum(each.decided for each in witness.machines) == ROUNDS
+
+
+def test_a_witness_that_can_not_begin_now_begins_later(world: World) -> None:
+    """Nothing is left open that the next attempt needs."""
+    log = Flaky(lambda: 0)
+    grow(log, past(), part(0.5))
+    world.follow(log)
+    ahead = world.witness(log)
+    grow(log, past())
+    ahead.step()
+    ahead.step()
+    for each in ahead.machines:
+        each.write()
+    ahead.close()
+    for fails_at in range(1, 40):
+        log.scans, log.fails_at = 0, fails_at
+        try:
+            world.witness(log).close()
+        except LogUnavailable:
+            continue
+    log.fails_at = 0
+    world.follow(log)
+    assert good(world, past()).rounds == ROUNDS
 
 
 def test_a_key_hands_over_by_a_head_that_both_have_signed(world: World) -> None:
