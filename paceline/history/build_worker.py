@@ -42,7 +42,8 @@ from processors.runtime.fold import HistoryDiffers
 from processors.runtime.store import MemoryStore
 
 SAY_S = 0.2
-WAIT_S = 0.2
+WAIT_S = 0.5
+"""Between two looks at a log that is followed: each asks for the ends of topics."""
 NEWEST = 1 << 62
 """All rounds are before this one."""
 UNREACHABLE = 6
@@ -164,7 +165,7 @@ def _run(log: Log, comparisons: list[Comparison], follow: bool) -> None:
         if not follow or not news:
             return
         if not any(news):
-            log.wait(WAIT_S)
+            time.sleep(WAIT_S)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from events.codec import CodecError, decode, encode
+from events.codec import HEADER_BYTES, CodecError, decode, encode, writer_schema
 from events.records.base import Event
 from paceline.client.json_type import Json
 from paceline.history.build_protocol import Part, Subject
@@ -34,11 +35,12 @@ class RoundDifference(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """A decision of one of the sides; `at`: its place in the recorded round."""
+    """A decision of one of the sides; `at`: its place in the recorded round; `form`: what is compared of it."""
 
     at: int
     value: bytes
     event: Event
+    form: bytes
 
 
 def rewritten(value: bytes) -> bytes:
@@ -71,15 +73,18 @@ def compare(round_: OpenRound, machine: str, pool_of: PoolOf, form: Form = rewri
             decided = round_.decide()
         except Exception as error:  # another build, or a state that no cell was in: whatever it is, it is the finding
             return RoundDifference(start, [], f"deciding fails: {error!r}")
-        values = [encode(event) for event in decided]
+        events = _as_the_writer(round_, decided)
+        values = list(map(encode, events))
         pairs = zip(recorded[start:], values, strict=False)
         alike = next((at for at, (old, new) in enumerate(pairs) if not _same(old, new, form)), -1)
         alike = min(len(values), len(recorded) - start) if alike < 0 else alike
         if alike < len(values) or (not values and start < len(recorded)):
             at = start + alike
-            old = [_Item(at + n, recorded[at + n], round_.decisions[at + n]) for n in range(len(recorded) - at)]
-            new = [_Item(-1, *each) for each in zip(values[alike:], decided[alike:], strict=True)]
-            return RoundDifference(at, _parts(old, new, (machine, round_.record.round), pool_of, form))
+            rest = zip(recorded[at:], round_.decisions[at:], strict=True)
+            old = [_Item(at + n, value, event, form(value)) for n, (value, event) in enumerate(rest)]
+            mine = zip(map(encode, decided[alike:]), events[alike:], values[alike:], strict=True)
+            new = [_Item(-1, whole_value, event, form(value)) for whole_value, event, value in mine]
+            return RoundDifference(at, _parts(old, new, (machine, round_.record.round), pool_of))
         round_.apply(start + alike)
         if round_.applied == len(recorded):
             return None
@@ -92,7 +97,7 @@ def pass_end(round_: OpenRound, index: int) -> int:
     recorded = round_.record.decisions
     while True:
         start = round_.applied
-        values = [encode(event) for event in round_.decide()]
+        values = list(map(encode, _as_the_writer(round_, round_.decide())))
         if not values or len(values) > len(recorded) - start:
             return len(recorded)
         end = start + len(values)
@@ -103,13 +108,28 @@ def pass_end(round_: OpenRound, index: int) -> int:
         round_.apply(end)
 
 
+def _as_the_writer(round_: OpenRound, decided: list[Event]) -> list[Event]:
+    """Decisions without the fields that the schemas of the build that wrote the round lack: it could not say them."""
+    lacking: dict[type[Event], dict[str, Any]] = {}
+    for value, event in zip(round_.record.decisions, round_.decisions, strict=True):
+        if names := _lacking(type(event), value[:HEADER_BYTES]):
+            lacking[type(event)] = {name: getattr(event, name) for name in names}  # their defaults
+    return [replace(each, **lacking.get(type(each), {})) for each in decided] if lacking else decided
+
+
+@cache
+def _lacking(kind: type[Event], head: bytes) -> frozenset[str]:
+    """The fields of a record that a schema, which the head of a value names, doesn't have."""
+    return frozenset(kind.__struct_fields__) - {field["name"] for field in writer_schema(head)["fields"]}
+
+
 def _same(old: bytes, new: bytes, form: Form) -> bool:
     return old == new or form(old) == form(new)
 
 
-def _parts(old: list[_Item], new: list[_Item], place: tuple[str, int], pool_of: PoolOf, form: Form) -> list[Part]:
+def _parts(old: list[_Item], new: list[_Item], place: tuple[str, int], pool_of: PoolOf) -> list[Part]:
     """The decisions that differ, those of one kind beside each other."""
-    recorded, decided = _without(old, new, form), _without(new, old, form)
+    recorded, decided = _without(old, new), _without(new, old)
     if not recorded and not decided:  # the same ones in another order
         recorded, decided = old[:1], new[:1]
     parts, rest = [], list(recorded)
@@ -122,14 +142,13 @@ def _parts(old: list[_Item], new: list[_Item], place: tuple[str, int], pool_of: 
     return [_part(one, other, place, pool_of, at < SHOWN_MAX) for at, (one, other) in enumerate(pairs[:PARTS_MAX])]
 
 
-def _without(items: Iterable[_Item], others: Iterable[_Item], form: Form) -> list[_Item]:
+def _without(items: Iterable[_Item], others: Iterable[_Item]) -> list[_Item]:
     """The items that aren't among others, as often as they are more."""
-    there = Counter(form(each.value) for each in others)
+    there = Counter(each.form for each in others)
     rest = []
     for item in items:
-        value = form(item.value)
-        if there[value]:
-            there[value] -= 1
+        if there[item.form]:
+            there[item.form] -= 1
         else:
             rest.append(item)
     return rest

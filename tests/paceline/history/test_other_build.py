@@ -4,12 +4,15 @@ import io
 import json
 import subprocess
 import sys
+import tarfile
+from collections import defaultdict
 from contextlib import closing, redirect_stdout
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
+from events.codec import decode, writer_schema
 from events.log.embedded import EmbeddedLog
 from paceline.cli.main import run
 from paceline.client.errors import InvalidValue
@@ -141,6 +144,28 @@ def test_rounds_of_another_logic_and_state_are_compared(cli, data, tmp_path):
     [machine] = json.loads(out)["machines"]
     assert code == 0
     assert machine["other_logic"] == machine["rounds"] > 0
+
+
+def test_fields_that_the_writer_could_not_say_are_no_difference(cli, tmp_path):
+    """A cell of 0.3.0 is compared with this build, whose records have more fields."""
+    with tarfile.open(ROOT / "tests" / "upgrade" / "cell-0.3.0.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    data = tmp_path / "data"
+    body = json.loads(cli("log", "verify", "--data", data, "--build", sys.executable, "-o", "json")[1])
+    assert body["machines"][0]["other_logic"] == body["machines"][0]["rounds"] > 100
+    assert body["differing"] < body["rounds"]
+    lacking = defaultdict(set)
+    with closing(EmbeddedLog.open_secondary(data / "log")) as log:
+        for name in machines():
+            for record in Replay(machines()[name](), log).rounds(decide=False):
+                for value in record.decisions:
+                    kind = type(decode(value))
+                    known = {field["name"] for field in writer_schema(value)["fields"]}
+                    lacking[kind.__name__] |= {*kind.__struct_fields__} - known
+    assert lacking["TasksPlaced"]
+    for each in body["findings"]:
+        if each["otherwise"] and each["fields"]:
+            assert {row["field"] for row in each["fields"] if row["mark"]} - lacking[each["kind"]], each
 
 
 def test_a_stretch_of_rounds_of_a_folder_and_of_a_file_and_by_many(cli, lent, stingy, tmp_path):
