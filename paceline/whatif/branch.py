@@ -26,8 +26,8 @@ from paceline.simulate.world.cell import USER, Cell, SimLog, VirtualClock
 from paceline.whatif.decided import TOPICS, Decided, DecisionReader, FactAt
 from paceline.whatif.facts import RULES, Rule
 from paceline.whatif.hosts import Going, RecordedHosts
-from paceline.whatif.lengths import SERVICES, Length, Lengths
-from paceline.whatif.run_table import LIFECYCLE, NEVER, Job, RunTable
+from paceline.whatif.lengths import OBSERVED, SERVICES, Length, Lengths
+from paceline.whatif.run_table import LIFECYCLE, NEVER, Job, Run, RunTable
 from paceline.whatif.stretch import Stretch
 from processors.lifecycle.machine import Lifecycle
 
@@ -180,13 +180,7 @@ class Branch:
             before = runs.run(row) if row != NEVER else None
             ordered_ms = before.ordered_ms if before is not None else from_ms
             if state == TaskState.STOPPING:
-                length = Length(
-                    0,
-                    max(from_ms, before.reported_ms if before else 0) - ordered_ms,
-                    RunReport.STOPPED,
-                    STOPPED_CODE,
-                    "",
-                )
+                length = _of_stopping(before, from_ms)
             else:
                 ends = natural.get(run[:2], 0)
                 length = self.lengths.of(runs.jobs[run[0]], run, ends, from_ms - ordered_ms, host_id, ordered_ms)
@@ -289,6 +283,15 @@ class Branch:
         self.cell.read_all()
         for topic, end in log.ends([topic.name for topic in ALL]).items():
             log.truncate(topic, end)
+
+
+def _of_stopping(run: Run | None, from_ms: int) -> Length:
+    """The course of a run that was told to stop before the branch begins: it ends as in history, or never."""
+    if run is None:
+        return Length(0, 0, RunReport.STOPPED, STOPPED_CODE, OBSERVED)
+    if run.reported_ms < from_ms:  # nobody has said so
+        return Length(0, None, 0, 0, OBSERVED)
+    return Length(0, run.reported_ms - run.ordered_ms, run.report, run.code, OBSERVED, rank=run.rank)
 
 
 def _silences(stretch: Stretch, change: Change) -> list[tuple[int, str]]:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from events.codes import RunReport
-from paceline.whatif.run_table import NATURAL, NEVER, RunTable
+from paceline.plans.run_reports import RunId
+from paceline.whatif.run_table import NATURAL, NEVER, Run, RunTable
 
 SOON_MS = 60_000
 """A run that fails within so long fails at once; a pause of so long between two starts ends a fault."""
-RUNS_MIN, JOBS_MIN = 3, 2
-"""So many runs, of so many jobs, make a fault."""
+JOBS_MIN = 3
+"""Runs of so many jobs make a fault."""
 
 
 class Fault(NamedTuple):
@@ -41,10 +42,14 @@ class HostFaults:
         for host, rows in starts.items():
             self._find(table.hosts[host], sorted(rows))
 
-    def at(self, host_id: str, at_ms: int) -> int:
-        """The row of the run that failed there last up to a time, or first in that fault; NEVER: there is no fault."""
+    def at(self, run: RunId, host_id: str, at_ms: int) -> int:
+        """The row that tells how a run fails that starts then and there: its own, or that of the run that started last
+        before it, or first in that fault. NEVER: there is no fault.
+        """
         for fault in self._by_host.get(host_id, ()):
             if fault.from_ms <= at_ms <= fault.to_ms:
+                if (row := self._table.row_of(run)) in self.rows:
+                    return row
                 ordered = self._table.column("ordered_ms")
                 return fault.rows[max(0, bisect_right(fault.rows, at_ms, key=ordered.__getitem__) - 1)]
         return NEVER
@@ -54,7 +59,7 @@ class HostFaults:
         together: list[tuple[int, int, str, bool]] = []
         for start in [*rows, (1 << 62, NEVER, "", False)]:
             if not start[3] or (together and start[0] - together[-1][0] > SOON_MS):
-                if len(together) >= RUNS_MIN and len({job_id for _, _, job_id, _ in together}) >= JOBS_MIN:
+                if len({job_id for _, _, job_id, _ in together}) >= JOBS_MIN:
                     members = [row for _, row, _, _ in together]
                     self._by_host[host_id].append(Fault(together[0][0], together[-1][0], members))
                     self.rows.update(members)
@@ -64,16 +69,21 @@ class HostFaults:
 
 
 def _starts(table: RunTable) -> dict[int, list[tuple[int, int, str, bool]]]:
-    """By host the runs that ended by themselves: when each was ordered, its row, its job, and whether it failed at once
-    though its job fails on no other host.
+    """By host its runs: when each was ordered, its row, its job, and whether it failed at once though its job fails on
+    no other host. Those that were cut short as soon say nothing and are left out.
     """
     starts: dict[int, list[tuple[int, int, str, bool]]] = defaultdict(list)
     for job in table.jobs.values():
         rows = [row for rows in job.runs.values() for row in rows]
-        runs = [(row, run) for row, run in zip(rows, map(table.run, rows), strict=True) if run.report in NATURAL]
-        failed = [run.report != RunReport.EXITED or run.code != 0 for _, run in runs]
-        hosts = {run.host for (_, run), fails in zip(runs, failed, strict=True) if fails}
-        for (row, run), fails in zip(runs, failed, strict=True):
-            soon = run.reported_ms - run.ordered_ms <= SOON_MS
-            starts[run.host].append((run.ordered_ms, row, job.job_id, fails and soon and len(hosts) == 1))
+        runs = list(zip(rows, map(table.run, rows), strict=True))
+        hosts = {run.host for _, run in runs if _fails(run)}
+        for row, run in runs:
+            end_ms = run.reported_ms if run.report in NATURAL else run.over_ms
+            soon = end_ms != NEVER and end_ms - run.ordered_ms <= SOON_MS
+            if run.report in NATURAL or not soon:
+                starts[run.host].append((run.ordered_ms, row, job.job_id, soon and _fails(run) and len(hosts) == 1))
     return starts
+
+
+def _fails(run: Run) -> bool:
+    return run.report in NATURAL and (run.report != RunReport.EXITED or run.code != 0)

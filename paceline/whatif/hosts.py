@@ -19,7 +19,7 @@ from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory, ImagePrefetched
 from events.topics import HOSTS, JOBS
 from paceline.plans.run_reports import STOPPED_CODE, HostRun, Report, RunId, reported, runs_of
-from paceline.whatif.lengths import FAULT, SILENCE_MS, Length, Lengths
+from paceline.whatif.lengths import FAULT, SILENCE_MS, UNRANKED, Length, Lengths
 from paceline.whatif.run_table import LIFECYCLE, NATURAL, Job, RunTable
 
 RECORDS = 2000
@@ -70,11 +70,13 @@ class RecordedHosts:
         self._going: dict[RunId, Going] = {}
         self._natural: dict[tuple[str, int], int] = {}
         """The number of natural ends of each task."""
-        self._due: list[tuple[int, int, RunId, int, int]] = []
-        """Time, order, run, report and exit code of what is due, should the run still go on."""
+        self._due: list[tuple[int, int, int, RunId, int, int]] = []
+        """Time, rank, order, run, report and exit code of what is due, should the run still go on."""
         self._ties = itertools.count()
         self._now: list[Report] = []
         self._pulled: list[Event] = []
+        self._faulted: set[RunId] = set()
+        """Runs that a fault of their host has ended."""
         self._unheard: dict[str, list[Report]] = {}
         """By host that isn't heard, what it will report when it is."""
         self._silences = deque((at_ms - SILENCE_MS, host_id) for at_ms, host_id in silences)
@@ -100,12 +102,13 @@ class RecordedHosts:
             elif isinstance(event, HostSilent):
                 self._unheard.setdefault(event.host_id, [])
             elif isinstance(event, HostBack | HostConnected):
-                self._now += self._unheard.pop(event.host_id, [])
+                for each in self._unheard.pop(event.host_id, []):
+                    self._say(each)
         now = self._clock.monotonic_ms()
         while self._silences and self._silences[0][0] <= now:
             self._unheard.setdefault(self._silences.popleft()[1], [])
         while self._due and self._due[0][0] <= now:
-            _, _, run, report, code = heapq.heappop(self._due)
+            *_, run, report, code = heapq.heappop(self._due)
             self._report(run, report, code)
         reports, self._now = self._now, []
         pulled, self._pulled = self._pulled, []
@@ -134,6 +137,7 @@ class RecordedHosts:
             for run in here:
                 del self._going[run]
             here = []
+            self._unheard[host_id] = []
         jobs = {job_id: at for at, job_id in enumerate(dict.fromkeys(run[0] for run in here))}
         return HostInventory.pack(
             host_id=host_id,
@@ -157,7 +161,7 @@ class RecordedHosts:
             case RunsStopping():
                 for run, _ in runs_of(decision):
                     due_ms = at_ms + self._lengths.stop_ms(self._job_of(run[0]), run)
-                    heapq.heappush(self._due, (due_ms, next(self._ties), run, RunReport.STOPPED, STOPPED_CODE))
+                    self._push(due_ms, UNRANKED, run, RunReport.STOPPED, STOPPED_CODE)
             case ImagePrefetchOrdered():
                 self._pulled += (
                     ImagePrefetched(
@@ -182,15 +186,29 @@ class RecordedHosts:
             if since + after < now:  # it was said before the branch began
                 continue
             due_ms = -(-(since + after) // self._resolution_ms) * self._resolution_ms
-            heapq.heappush(self._due, (due_ms, next(self._ties), run, report, code))
+            self._push(due_ms, length.rank if report == length.report else UNRANKED, run, report, code)
+
+    def _push(self, due_ms: int, rank: int, run: RunId, report: int, code: int) -> None:
+        heapq.heappush(self._due, (due_ms, rank, next(self._ties), run, report, code))
 
     def _report(self, run: RunId, report: int, code: int) -> None:
         """A run that goes on says something; after its end it says nothing."""
         going = self._going.get(run)
         if going is None:
             return
-        if report in NATURAL and going.length.flag != FAULT:
-            self._natural[run[:2]] = self._natural.get(run[:2], 0) + 1
         if report in NATURAL or report == RunReport.STOPPED:
             del self._going[run]
-        self._unheard.get(going.host_id, self._now).append(Report(HostRun(run, going.host_id), report, code))
+        news = Report(HostRun(run, going.host_id), report, code)
+        if going.length.flag == FAULT and report in NATURAL:
+            self._faulted.add(run)
+        if going.host_id in self._unheard:
+            self._unheard[going.host_id].append(news)
+        else:
+            self._say(news)
+
+    def _say(self, report: Report) -> None:
+        """A report reaches the gateway. An end of the task's own counts by that: what nobody heard may be lost."""
+        run = report.of.id
+        if report.report in NATURAL and run not in self._faulted:
+            self._natural[run[:2]] = self._natural.get(run[:2], 0) + 1
+        self._now.append(report)

@@ -27,6 +27,9 @@ GUESS_MS = 60_000
 """The length of a run of which nothing at all is known, as long again as it has lasted, at least this."""
 
 
+UNRANKED = 1 << 62
+
+
 class Length(NamedTuple):
     """The course of a run, in milliseconds since its order. `ends_ms` None: it goes on until it is stopped."""
 
@@ -37,6 +40,8 @@ class Length(NamedTuple):
     flag: str
     health: tuple[tuple[int, int], ...] = ()
     """Reports of health: milliseconds since the order, and the report."""
+    rank: int = UNRANKED
+    """Among ends of one moment those of lower ranks come first."""
 
 
 class Lengths:
@@ -76,7 +81,7 @@ class Lengths:
         """The length of a run of a task that has had so many natural ends before; it has lasted `passed_ms` already.
         `host_id`, `ordered_ms`: where, and since when.
         """
-        if (row := self._faults.at(host_id, ordered_ms)) != NEVER and job.kind not in SERVICES:
+        if (row := self._faults.at(run, host_id, ordered_ms)) != NEVER and job.kind not in SERVICES:
             length = self._as_it_was(row)._replace(flag=FAULT)
         elif job.job_id in self._played:
             length = _as_played(self._played[job.job_id], run)
@@ -103,9 +108,11 @@ class Lengths:
         """The time that a run takes to stop, in milliseconds: as that run took, or the last of its job."""
         if (fact := self._played.get(job.job_id)) is not None and fact.simulated is not None:
             return max(1, fact.stop_grace_ms) if fact.simulated.ignores_stop else 0
-        rows = [self._table.row_of(run), *(row for rows in job.runs.values() for row in reversed(rows))]
-        stopped = (self._table.run(row) for row in rows if row != NEVER)
-        return next((each.reported_ms - each.stopping_ms for each in stopped if each.report == RunReport.STOPPED), 0)
+        own = self._table.row_of(run)
+        rows = [self._table.run(row) for rows in job.runs.values() for row in reversed(rows)]
+        if own != NEVER and (it := self._table.run(own)).stopping_ms != NEVER and it.reported_ms >= it.stopping_ms:
+            return it.reported_ms - it.stopping_ms
+        return next((each.reported_ms - each.stopping_ms for each in rows if each.report == RunReport.STOPPED), 0)
 
     def _jittered(self, length: Length, run: RunId) -> Length:
         draws = random.Random(f"{self._seed}:{run}")
@@ -137,7 +144,9 @@ class Lengths:
     def _as_it_was(self, row: int) -> Length:
         run = self._table.run(row)
         health = tuple(self._table.extra.get(row, ()))
-        return Length(_starts_ms(run), run.reported_ms - run.ordered_ms, run.report, run.code, OBSERVED, health)
+        return Length(
+            _starts_ms(run), run.reported_ms - run.ordered_ms, run.report, run.code, OBSERVED, health, run.rank
+        )
 
     def _drawn(self, job: Job, instance: int, natural: int, passed_ms: int) -> Length:
         """A length among those of tasks like it that are longer than what is known of this one."""

@@ -36,6 +36,7 @@ COLUMNS = (
     "over_ms",
     "outcome",
     "stopping_ms",
+    "rank",
 )
 
 
@@ -63,7 +64,9 @@ class Job:
 
 
 class Run(NamedTuple):
-    """One row. `host` is an index into `RunTable.hosts`; `report` and `outcome` are 0 where none came."""
+    """One row. `host` is an index into `RunTable.hosts`; `report` and `outcome` are 0 where none came; `rank` is the
+    place of its last report among those of all runs.
+    """
 
     ordered_ms: int
     started_ms: int
@@ -75,6 +78,7 @@ class Run(NamedTuple):
     over_ms: int
     outcome: int
     stopping_ms: int
+    rank: int
 
 
 class RunTable:
@@ -88,7 +92,7 @@ class RunTable:
         """Reports of health, by row: milliseconds since the order, and the report."""
         self.silent_ms: dict[str, list[int]] = {}
         """By host when it fell silent, in milliseconds since 1970."""
-        self.count = 0
+        self.count = self._ends = 0
         self.begun: list[str] = []
         """Jobs in the order of their first runs."""
         self._columns = {name: array("q") for name in COLUMNS}
@@ -142,6 +146,8 @@ class RunTable:
                     self.extra.setdefault(row, []).append((at_ms - columns["ordered_ms"][row], report))
             elif columns["report"][row] == 0:
                 columns["reported_ms"][row], columns["report"][row], columns["code"][row] = at_ms, report, code
+                self._ends += 1
+                columns["rank"][row] = self._ends
 
     def run(self, row: int) -> Run:
         """One row."""
@@ -197,7 +203,7 @@ class RunTable:
         self.count += 1
         for name in ("started_ms", "reported_ms", "began_ms", "over_ms", "stopping_ms"):
             columns[name].append(NEVER)
-        for name in ("report", "code", "outcome"):
+        for name in ("report", "code", "outcome", "rank"):
             columns[name].append(0)
         columns["ordered_ms"].append(ordered_ms)
         columns["host"].append(self._host(host_id))

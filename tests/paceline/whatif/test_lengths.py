@@ -182,4 +182,4 @@ def test_failures_that_may_be_the_tasks_own_are_no_fault_of_the_host(history, ca
         history.job(job_id, tasks=6)
     spoils(history)
     assert HostFaults(history.table).rows == set(), case
-    assert HostFaults(history.table).at("h1", 110 * S) == NEVER
+    assert HostFaults(history.table).at(("x", 9, 9), "h1", 110 * S) == NEVER
