@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
     from paceline.client.sla_models import SlaGroup, SlaGroupList, SlaState
     from paceline.client.usage_models import HostUsage, UsageSums
+    from paceline.client.waits_models import JobLedger, WaitLedger
 
 
 class Client(FollowRequests, EventRequests, MaintenanceRequests, HostPoolRequests, RebalanceRequests, AccessRequests):
@@ -179,6 +180,15 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests, HostPoolRequest
         """Amounts that ended runs asked for and used, by job, pool, owner or month, from a month (2026-11) on."""
         filters = {name: value for name, value in (("since", since), ("pool", pool), ("owner", owner)) if value}
         return cast("UsageSums", self._get("/v1/usage", {"by": by, "page_size": PAGE, **filters}))
+
+    def job_ledger(self, job_id: str) -> "JobLedger":
+        """For how long the tasks of a job waited, by reason code, and ran."""
+        return cast("JobLedger", self._get(path_of("jobs", job_id, "ledger")))
+
+    def waits(self, by: str = "week", since: str = "", pool: str = "/", owner: str | None = None) -> "WaitLedger":
+        """For how long tasks waited, by reason code, and ran, by pool, owner or week, from the week of a time on."""
+        filters = {"since": since or None, "owner": owner}
+        return cast("WaitLedger", self._get("/v1/waits", {"by": by, "pool": pool, "page_size": PAGE, **filters}))
 
     def host_usage(self, host_id: str) -> "HostUsage":
         """The use of a host by its live runs, asked of its agent."""

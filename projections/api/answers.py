@@ -84,6 +84,7 @@ from paceline.client.plan_models import JobPlan, JobPlans, RebalancePlan
 from paceline.client.pool_models import Entitlement, Pool, PoolAnswer, PoolPlans, PoolTree, Queue
 from paceline.client.sla_models import SlaGroup, SlaGroupList, SlasPage, SlaState
 from paceline.client.usage_models import HostUsage, JobUsage, UsageSums
+from paceline.client.waits_models import JobLedger, WaitLedger
 
 REF = "#/components/schemas/{name}"
 
@@ -111,6 +112,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}": Job,
     "/v1/jobs/{job_id}/diff": Diff,
     "/v1/jobs/{job_id}/explanation": Explanation,
+    "/v1/jobs/{job_id}/ledger": JobLedger,
     "/v1/jobs/{job_id}/history": HistoryPage,
     "/v1/jobs/{job_id}/sla": SlaState,
     "/v1/jobs/{job_id}/tasks": TasksPage,
@@ -147,6 +149,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/throttled-tasks": TasksPage,
     "/v1/tokens": TokensPage,
     "/v1/usage": UsageSums,
+    "/v1/waits": WaitLedger,
     "/v1/volumes": VolumesPage,
     "/v1/whoami": WhoAmI,
 }

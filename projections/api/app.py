@@ -44,6 +44,7 @@ from projections.api import (
     throttled,
     usage,
     volumes,
+    waits,
     windows,
 )
 from projections.api import (
@@ -169,6 +170,7 @@ def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None
         maintenances,
         windows,
         usage,
+        waits,
         volumes,
         slas,
         secret_routes,

@@ -130,7 +130,7 @@ class Router:
                 return int(cell)
             case ["v1", "jobs", job_id, *_] | ["v1", "causes", job_id] if ":" not in job_id:
                 return await self._cell_with(lambda connection: _job(connection, job_id))
-            case ["v1", "usage"] if pool := request.query_params.get("pool", "").strip("/"):
+            case ["v1", "usage" | "waits"] if pool := request.query_params.get("pool", "").strip("/"):
                 cell = await self._pool_cell(f"/{pool}")
                 return self._first if cell is None else cell
             case ["v1", "hosts", host_id, *_]:
@@ -143,7 +143,7 @@ class Router:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case (
-                ["v1", "audit" | "events" | "log" | "usage"]
+                ["v1", "audit" | "events" | "log" | "usage" | "waits"]
                 | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions" | "host-invitations"]
                 | ["v1", "maintenances" | "maintenance-windows" | "host-pools" | "slas" | "sla-groups", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]

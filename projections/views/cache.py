@@ -13,6 +13,7 @@ from events.codes import LIVE_TASKS, TaskState
 from projections.views import (
     access_rows,
     forecast_rows,
+    ledger_rows,
     maintenance_rows,
     rows,
     run_rows,
@@ -24,19 +25,22 @@ from projections.views import (
 )
 from projections.views.blocks import Blocks
 from projections.views.job_records import JobRecords
+from projections.views.ledger_rows import WaitSums
 from projections.views.usage_rows import UsageSums
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures", "standing", "since_s", "version",
-                "update", "step", "due_s", "state_s", "ordered_s", "started_s", "ended_s", "why")  # fmt: skip
+                "update", "step", "due_s", "state_s", "ordered_s", "started_s", "ended_s", "why",
+                "part_ms")  # fmt: skip
 """`exit_code`, `outcome` and `why` (a `RunCause`) are those of the last run that ended, 0 from the order of the next
 one on; `why` is told as soon as a run is to stop. `standing` is
 what entitlement says (`waiting.py`), `since_s` the second since when a task has its state or, while it waits, that.
 `version` is that of the last run that was ordered, `update` the last update that took the task, `step` how far it is.
 `due_s` is the second until which a task waits for its next run, 0: it doesn't wait for a time; `state_s` the
 second since when it has its state. `ordered_s`, `started_s` and `ended_s` are when the last run that was ordered was
-that, was available, and was over; 0: it wasn't yet.
+that, was available, and was over; 0: it wasn't yet. `part_ms` is the millisecond of the second
+in which a run began to run, or to stop where it never ran.
 """
 WAITING_TASKS = (TaskState.QUEUED, TaskState.ORDERED)
 """Those that wait for admission, a place, or their start."""
@@ -210,6 +214,10 @@ class Lines(Generic[R]):
             self._new = []
 
 
+Holder = Rows[Any] | Lines[Any] | Blocks | JobRecords | UsageSums | WaitSums
+_HOLDERS = (Rows, Lines, Blocks, JobRecords, UsageSums, WaitSums)
+
+
 class Cache:
     """All rows that the folds change, and the one transaction that they are written in."""
 
@@ -275,12 +283,12 @@ class Cache:
         self.access_facts = Rows(tables.access_facts, access_rows.AccessFactRow)
         self.forecasts = Rows(tables.forecasts, forecast_rows.ForecastRow)
         self.forecast_scores = Rows(tables.forecast_scores, forecast_rows.ForecastScoreRow)
+        self.week_owners = Lines(tables.week_owners, ledger_rows.WeekOwnerRow)
+        self.waits = WaitSums()
         self.usage = UsageSums()
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
-        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords | UsageSums, ...] = tuple(
-            each for each in vars(self).values() if isinstance(each, (Rows, Lines, Blocks, JobRecords, UsageSums))
-        )
+        self._all: tuple[Holder, ...] = tuple(each for each in vars(self).values() if isinstance(each, _HOLDERS))
         self._rows = tuple(holder for holder in self._all if isinstance(holder, Rows))
         self._others = tuple(holder for holder in self._all if not isinstance(holder, Rows))
 

@@ -31,6 +31,7 @@ from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.command_text import searched
 from projections.views.job_states import REJECTED, SUBMITTED
+from projections.views.ledger import Ledger
 from projections.views.reasons import KINDS
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
@@ -45,11 +46,12 @@ from projections.views.waiting import Waiting
 class JobFold:
     """The fold of jobs. A second submission of an id changes the row only when lifecycle has answered it."""
 
-    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
+    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries, ledger: Ledger) -> None:
         self._cache = cache
         self._series = series
-        self._tasks = TaskFold(cache, times, series)
-        self._updates = UpdateFold(cache, self._tasks)
+        self._ledger = ledger
+        self._tasks = TaskFold(cache, times, series, ledger)
+        self._updates = UpdateFold(cache, self._tasks, ledger)
         self.slas = SlaFold(cache)
         self._waiting = Waiting(cache)
         self.folds: Folds = {
@@ -136,6 +138,7 @@ class JobFold:
         row.instances = row.slots = event.instances
         row.ports, row.gang_min = ports, event.gang_min
         row.need = to_json(event.shapes[0].resources)
+        self._ledger.accepted(row, moment.now)
         self._cache.jobs.put(row)
         if event.max_running:
             self._tasks.wait_at_gate(moment, row, np.arange(row.gang_min, row.instances), row.first_run)
@@ -152,6 +155,7 @@ class JobFold:
         row.instances, row.priority = event.instances, event.priority
         row.version, row.needs = 1, "{}"
         self._updates.forget(row)
+        self._ledger.over(row, moment.now, again=1)
         self._use(row.pool, 1, row.tasks)
 
     def _reopened(self, moment: RecordContext, event: JobReopened) -> None:
@@ -168,6 +172,7 @@ class JobFold:
             self.slas.instances_changed(event)
         before, row.position = row.tasks, moment.offset + 1
         self._tasks.change_instances(moment, row, event)
+        self._ledger.resized(row, row.tasks - before, moment.now)
         self._use(row.pool, 0, row.tasks - before)
 
     def _held(self, moment: RecordContext, event: JobHeld) -> None:
@@ -176,7 +181,7 @@ class JobFold:
             return
         row.position = moment.offset + 1
         if event.held != bool(row.held_ms):
-            row.held_ms = moment.now if event.held else 0
+            self._ledger.held(row, event.held, moment.now)
             self._series.job_held(row)
 
     def _priority_changed(self, moment: RecordContext, event: JobPriorityChanged) -> None:
@@ -229,6 +234,7 @@ class JobFold:
         if is_over(event) and not row.ended_ms:
             self._series.job_over(moment, row, self._cache.tasks)
             self._waiting.leave(row)
+            self._ledger.over(row, moment.now)
             row.ended_ms, row.waits_ms = moment.now, 0
             self._use(row.pool, -1, -row.tasks)
             self._cache.explanations.remove_all(event.job_id, KINDS)

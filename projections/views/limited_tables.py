@@ -144,6 +144,7 @@ SEEN: Mapping[str, Seen] = {
     "turns": Seen(by_pool("pool")),
     "credits": Seen(by_pool("pool")),
     "month_usage": Seen(by_pool("pool")),
+    "week_waits": Seen(by_pool("pool")),
     "holds": Seen(by_pool("pool"), {"at": _pool_name('"at"')}),
     "bindings": Seen(by_pool("pool")),
     "lockdowns": Seen(_lockdowns),
@@ -168,6 +169,7 @@ SEEN: Mapping[str, Seen] = {
     "disruptions": Seen(by_job("job_id")),
     "deferrals": Seen(by_job("job_id")),
     "job_usage": Seen(by_job("job_id")),
+    "job_waits": Seen(by_job("job_id")),
     # by what they name
     "history": Seen(_histories),
     "orders": Seen(
@@ -215,6 +217,7 @@ SEEN: Mapping[str, Seen] = {
     "certificates": Seen(_nothing),
     "host_removals": Seen(_nothing),
     "owners": Seen(_nothing),
+    "week_owners": Seen(_nothing),
     "quarantine": Seen(_nothing),
     "unread": Seen(_nothing),
     "tallies": Seen(_nothing),

@@ -37,6 +37,7 @@ from projections.views.disruptions import DisruptionFold
 from projections.views.forecasts import ForecastFold
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
+from projections.views.ledger import Ledger
 from projections.views.maintenance import MaintenanceFold
 from projections.views.marks import MarkFold
 from projections.views.other_histories import OtherHistories
@@ -100,9 +101,10 @@ class Projector:
         self._wal = WriteAheadLog(self._engine)
         self.views = Views(self._engine)
         self._cache = Cache()
-        self._series = SeriesFold(self._cache)
+        self._ledger = Ledger(self._cache)
+        self._series = SeriesFold(self._cache, self._ledger)
         self._marks = MarkFold(self._cache)
-        self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell), self._series.tasks)
+        self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell), self._series.tasks, self._ledger)
         self._pools = PoolFold(self._cache)
         self._access = AccessFold(self._cache)
         self._hosts = HostFold(self._cache)
@@ -254,6 +256,7 @@ class Projector:
         self._depths = {machine: Depths(machine, bool(chain.round)) for machine, chain in self._chains.items()}
         self._jobs.restore(connection)
         self._series.restore(connection)
+        self._ledger.restore(connection)
         self._leaving.restore(connection)
         self._pools.restore(connection)
         self._access.restore(connection)

@@ -217,6 +217,7 @@ class JobRetention:
             cache.versions,
             cache.updates,
             cache.usage,
+            cache.waits,
             cache.disruptions,
             cache.deferrals,
         ):

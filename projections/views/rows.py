@@ -146,6 +146,16 @@ class JobRow(msgspec.Struct):
     """The subject of who wrote the submission that the row shows; empty: not said."""
     submitter_key: bytes = b""
     """The public key that has signed it; empty: it isn't signed."""
+    open_sum: int = 0
+    """Milliseconds for which its tasks were open, times counted from its submission, see `ledger_rows.py`."""
+    starting_sum: int = 0
+    """The same of tasks that were ordered."""
+    running_sum: int = 0
+    """The same of tasks that ran or stopped."""
+    last_loss: int = 0
+    """By what a run of it was lost last, see `ledger.LOST`."""
+    counted_for: str = ""
+    """The name under which the ledger counts its owner."""
 
     @property
     def tasks(self) -> int:
@@ -156,7 +166,7 @@ class JobRow(msgspec.Struct):
 FIXED_OF_JOB = (
     *("number", "submitted_ms", "pool", "kind", "controller", "on_preempt", "health", "owner", "labels", "command"),
     *("overridden", "retries_max", "max_running", "max_runtime_ms", "digest", "base", "port_base", "first_run"),
-    *("submitter", "submitter_key"),
+    *("submitter", "submitter_key", "counted_for"),
 )
 """These columns change only when a job is accepted, updated or moved to other slots, which puts its whole row."""
 

@@ -6,38 +6,39 @@ from typing import Any
 from sqlalchemy import Connection
 
 from events.codes import Code
-from events.columns import I64, ints, pack_ints
+from events.columns import I32, I64, ints, pack_ints
 from events.records.base import Event
-from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
-from events.records.lifecycle import HostReconciled
+from events.records.lifecycle import GangsQueued, HostReconciled
 from events.records.placement import CapacityChanged
 from events.records.pools import PoolDefined
 from events.topics import ALL, HOSTS
 from projections.views.cache import Cache
+from projections.views.ledger import Ledger
 from projections.views.pool_series import PoolNumbers, PoolShares, PoolTasks
 from projections.views.record_context import Folds, RecordContext
 from projections.views.series_steps import TopicSteps
 from projections.views.series_table import ENTITLEMENT, LIFECYCLE, PLACEMENT
-from projections.views.tallies import HeldTasks, HostStates, UnplacedTasks, session_event
+from projections.views.tallies import HostStates, TasksByCode, UnplacedTasks, session_event
 from projections.views.task_series import TaskSeries
 from projections.views.unread import Unread
 
 HostFact = HostConnected | HostOffered | HostSilent | HostBack
-READ = {ENTITLEMENT: (LIFECYCLE,), PLACEMENT: (LIFECYCLE, HOSTS.name)}
+READ = {ENTITLEMENT: (LIFECYCLE,), PLACEMENT: (LIFECYCLE, HOSTS.name, ENTITLEMENT)}
 """The topics whose records count for the series of a machine's topic when that machine has read them."""
 
 
 class SeriesFold:
     """The sources of the series of a cell, see `SERIES`."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, ledger: Ledger) -> None:
         self._numbers = PoolNumbers(cache)
         self._shares, pool_tasks = PoolShares(cache, self._numbers), PoolTasks(cache, self._numbers)
         pools = {ENTITLEMENT: self._shares, LIFECYCLE: pool_tasks}
         self._steps = {topic.name: TopicSteps(cache.series, topic.name, pools.get(topic.name)) for topic in ALL}
-        self._held = HeldTasks(cache, self._steps[ENTITLEMENT])
-        self._unplaced = UnplacedTasks(cache, self._steps[PLACEMENT])
+        self._held = TasksByCode(cache, self._steps[ENTITLEMENT], ledger, "held", "held")
+        self._unplaced = UnplacedTasks(cache, self._steps[PLACEMENT], ledger)
         self._hosts = HostStates(cache, self._steps[PLACEMENT])
         pairs = [(owner, topic) for owner, topics in READ.items() for topic in topics]
         self._unread = {pair: Unread(cache.unread, *pair) for pair in pairs}
@@ -45,7 +46,9 @@ class SeriesFold:
         self.folds: Folds = {
             **self._unplaced.folds,
             **self._hosts.folds,
-            **self._held.folds,
+            GangsHeld: self._held.said,
+            GangsAdmitted: self._admitted,
+            GangsQueued: self._queued,
             HostReconciled: self._hear,
             EntitlementsSet: self._shared,
             PoolAnswered: self._answered,
@@ -101,17 +104,34 @@ class SeriesFold:
     def _on_leaving(self, moment: RecordContext, job_id: str, instances: I64) -> None:
         """Lifecycle says that tasks of a job have left the queue for no host; other machines will read it."""
         for owner in (ENTITLEMENT, PLACEMENT):
-            self._unread[owner, LIFECYCLE].add(moment.offset, job_id, pack_ints(instances))
+            self._unread[owner, LIFECYCLE].add(moment.offset, job_id, pack_ints(instances), moment.now)
+
+    def _admitted(self, moment: RecordContext, event: GangsAdmitted) -> None:
+        columns = event.job_array, event.first_array, event.count_array
+        self._held.admitted(event.job_ids, *columns, moment.now)
+        self._coming(moment, event.job_ids, (*columns, event.gang_array))
+
+    def _queued(self, moment: RecordContext, event: GangsQueued) -> None:
+        keeps = event.admitted_array == 1
+        if keeps.any():
+            columns = event.job_array, event.first_array, event.count_array, event.gang_array
+            self._coming(moment, event.job_ids, [column[keeps] for column in columns])
+
+    def _coming(self, moment: RecordContext, job_ids: tuple[str, ...], columns: Sequence[I32]) -> None:
+        """Tasks are admitted; placement will read it."""
+        self._unread[PLACEMENT, moment.topic].add(moment.offset, job_ids, *map(pack_ints, columns), moment.now)
 
     def _read(self, owner: str, item: Sequence[Any]) -> None:
         """A machine has read what another topic says."""
         match item:
-            case [host_id, session, fields]:
+            case [job_ids, job, first, count, gang, at_ms]:
+                self._unplaced.admitted(job_ids, [ints(column) for column in (job, first, count, gang)], at_ms)
+            case [host_id, session, dict() as fields]:
                 self._hosts.read(host_id, session, fields)
-            case [job_id, instances] if owner == ENTITLEMENT:
-                self._held.left(job_id, ints(instances))
-            case [job_id, instances]:
-                self._unplaced.left(job_id, len(ints(instances)))
+            case [job_id, instances, at_ms] if owner == ENTITLEMENT:
+                self._held.left(job_id, ints(instances), at_ms)
+            case [job_id, instances, at_ms]:
+                self._unplaced.left(job_id, ints(instances), at_ms)
 
     def _capacity(self, moment: RecordContext, event: CapacityChanged) -> None:
         steps = self._steps[PLACEMENT]

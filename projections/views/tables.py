@@ -26,6 +26,7 @@ from sqlalchemy import (
 from projections.views import (
     access_rows,
     forecast_rows,
+    ledger_rows,
     maintenance_rows,
     rows,
     run_rows,
@@ -37,7 +38,7 @@ from projections.views import (
 )
 from projections.views.job_states import REJECTED
 
-FORMAT = "37"
+FORMAT = "38"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -109,6 +110,9 @@ disruptions = _table("disruptions", maintenance_rows.DisruptionRow, "job_id", "i
 deferrals = _table("deferrals", maintenance_rows.DeferralRow, "job_id", "code")
 job_usage = _table("job_usage", usage_rows.JobUsageRow, "job_id", "month")
 month_usage = _table("month_usage", usage_rows.MonthUsageRow, "month", "pool", "owner")
+job_waits = _table("job_waits", ledger_rows.JobWaitsRow, "job_id", "code")
+week_waits = _table("week_waits", ledger_rows.WeekWaitsRow, "week", "pool", "owner", "code")
+week_owners = _table("week_owners", ledger_rows.WeekOwnerRow, "week", "owner")
 bindings = _table("bindings", access_rows.RoleBindingRow, "offset")
 access_tokens = _table("access_tokens", access_rows.AccessTokenRow, "offset")
 token_uses = _table("token_uses", access_rows.TokenUseRow, "token_id")

@@ -3,7 +3,6 @@
 Most records of a quiet cell name one task, and for one task each call of numpy costs more than the work does.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,22 @@ from numpy.typing import NDArray
 from events.codes import TaskState
 from events.columns import I32, I64
 from projections.views.cache import Cache
-from projections.views.named_tasks import COUNTS, STATES, NamedTasks
+from projections.views.ledger import Ledger
+from projections.views.named_tasks import STATES, NamedTasks
 from projections.views.record_context import RecordContext
-from projections.views.rows import JobRow
 from projections.views.state_times import StateTimes
 from projections.views.task_series import TaskSeries
 from projections.views.waiting import Standing, Waiting
 
 ALONE = 1
-_COUNTS = {int(state): name for state, name in COUNTS.items()}
 
 
 class TaskMoves:
     """Moves tasks from state to state."""
 
-    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
+    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries, ledger: Ledger) -> None:
         self._cache = cache
+        self._ledger = ledger
         self._times = times
         self._series = series
         self._waiting = Waiting(cache)
@@ -60,7 +59,7 @@ class TaskMoves:
         self._stand(selection, before, keeps_admission)
         cells = np.flatnonzero(counted)
         more = zip(cells.tolist(), counted[cells].tolist(), strict=True)
-        _count(moment, [(selection.jobs[cell // STATES], cell % STATES, tasks) for cell, tasks in more])
+        self._ledger.moved(moment.now, [(selection.jobs[cell // STATES], cell % STATES, tasks) for cell, tasks in more])
 
     def _move_one(self, moment: RecordContext, task: NamedTasks, after: int, stays: bool | None) -> None:
         tasks, place, now_s = self._cache.tasks, int(task.places[0]), moment.now // 1000
@@ -73,7 +72,7 @@ class TaskMoves:
         if before != after:
             self._times.left_one(before, now_s - since)
             tasks["state_s"][place] = now_s
-            _count(moment, ((job, before, -1), (job, after, 1)))
+            self._ledger.moved(moment.now, ((job, before, -1), (job, after, 1)))
         tasks.touch(task.places)
         leaves, comes = before == TaskState.QUEUED, after == TaskState.QUEUED
         standing = tasks["standing"]
@@ -103,14 +102,3 @@ class TaskMoves:
         standing = np.where(came, fresh, np.where(over, Standing.UNKNOWN, standing)).astype(np.int32)
         tasks["standing"][places] = standing
         self._waiting.count(selection.jobs, selection.job[came], standing[came], 1)
-
-
-def _count(moment: RecordContext, moves: Iterable[tuple[JobRow, int, int]]) -> None:
-    """Jobs have each so many more tasks of a state."""
-    for job, state, more in moves:
-        name = _COUNTS.get(state)
-        if name is None:
-            continue
-        setattr(job, name, getattr(job, name) + more)
-        if name == "queued":
-            job.waits_ms = (job.waits_ms or moment.now) if job.queued and not job.ended_ms else 0

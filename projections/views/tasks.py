@@ -24,6 +24,7 @@ from events.resources import Amounts
 from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.host_use import HostUse
+from projections.views.ledger import Ledger
 from projections.views.named_tasks import NamedTasks
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, MetaRow, amounts_in, to_json
@@ -43,9 +44,10 @@ OF_RUN = ("host", "version", "outcome", "exit_code", "ordered_s", "started_s", "
 class TaskFold:
     """The fold of tasks. Ports stand in a column of their own, for each task as many slots as its job has ports."""
 
-    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
+    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries, ledger: Ledger) -> None:
         self._cache = cache
-        self._moves = TaskMoves(cache, times, series)
+        self._ledger = ledger
+        self._moves = TaskMoves(cache, times, series, ledger)
         self._needs = RunNeeds(cache)
         self._hosts = HostUse(cache, self._needs)
         self._devices = RunDevices(cache)
@@ -267,6 +269,7 @@ class TaskFold:
     def _available(self, moment: RecordContext, event: RunsAvailable) -> None:
         selection = self._named(moment, event)
         self._cache.tasks["started_s"][selection.places] = moment.now // 1000
+        self._ledger.begun(moment.now, self._cache.tasks, selection.places)
         self._moves.move(moment, selection, TaskState.RUNNING)
         for row in selection.jobs:
             row.started_ms = row.started_ms or moment.now
@@ -278,6 +281,8 @@ class TaskFold:
         current = tasks["run"][selection.places] == event.run_array[selection.at]
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
         tasks["why"][selection.places[current]] = event.why_array[selection.at[current]] if event.why else 0
+        never_ran = selection.places[current & (state == TaskState.ORDERED)]
+        self._ledger.begun(moment.now, tasks, never_ran)
         self._moves.move(moment, selection.some(current), TaskState.STOPPING)
 
     def _ended(self, moment: RecordContext, event: RunsEnded) -> None:
@@ -289,6 +294,7 @@ class TaskFold:
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
         running = selection.some(live)
         self._usage.ended(moment.now, running, self._needs)
+        self._ledger.ended(moment.now, running, outcome[live], event.counts_as_array[running.at])
         self._hosts.release(running)
         self._needs.ended(running)
         self._devices.ended(running)

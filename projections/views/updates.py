@@ -36,6 +36,7 @@ from events.topics import JOBS
 from projections.views import override_chunks
 from projections.views.cache import Cache
 from projections.views.command_text import searched
+from projections.views.ledger import Ledger, backoff_code
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, SubmissionRow, to_json
 from projections.views.run_rows import StopRow
@@ -53,8 +54,9 @@ Turn = UpdateImagePulled | UpdatePaused | UpdatePromoted | UpdateEnded
 class UpdateFold:
     """The fold of versions and updates."""
 
-    def __init__(self, cache: Cache, tasks: TaskFold) -> None:
+    def __init__(self, cache: Cache, tasks: TaskFold, ledger: Ledger) -> None:
         self._cache = cache
+        self._ledger = ledger
         self._tasks = tasks
         self.folds: Folds = {
             UpdateStarted: self._started,
@@ -155,7 +157,9 @@ class UpdateFold:
                 int(bool(spec.overrides or spec.chunks)),
             )
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
+            waits_for = backoff_code(row)
             row.max_running, row.max_runtime_ms, row.command = spec.max_running, spec.max_runtime_ms, searched(spec)
+            self._ledger.renamed(row, waits_for, moment.now)
             self._cache.jobs.put(row)
             need = of_slack(spec.resources) if spec.revocable else spec.resources
             self._tasks.change_need(row, event.version, need, len(spec.ports), event.forgotten_array.tolist())

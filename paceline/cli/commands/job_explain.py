@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,12 +19,12 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.job_views import print_explanation
+from paceline.cli.commands.waits import print_sums
 from paceline.cli.reach import reach
 from paceline.client.json_type import Json
 from paceline.output import count_ages_to, note, show
 
 if TYPE_CHECKING:
-    from paceline.client.explanation_models import Explanation
     from paceline.services.settings import Settings
 
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "paceline job explain tiles-1f0c",
         "paceline job explain tiles-1f0c -o json",
+        "paceline job explain tiles-1f0c --ledger",
         "paceline job explain tiles-1f0c --at paceline.lifecycle:57 --utc",
     )
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--token", metavar="TOKEN", help="Token for writes. [default: without --server, the one in the data folder]"
 )
+@click.option("--ledger", is_flag=True, help="Show for how long its tasks waited, and for what.")
 @data_option
 @kafka_options
 @zone_option
@@ -51,6 +53,7 @@ def explain(
     at: str | None,
     server: str | None,
     token: str | None,
+    ledger: bool,
     data: Path | None,
     config: Path | None,
     kafka: Json,
@@ -60,6 +63,9 @@ def explain(
 ) -> None:
     """Explain why a job is in its state, and who can change it.
 
+    With --ledger, show the time of all its tasks from their submission to their end: what they waited for, and what of
+    their running was kept, or lost to preemption, to lost hosts or to failures of their own.
+
     With --at, explain the job as of that moment. Where no cell runs, or --kafka names a log, the state is rebuilt from
     the log in the data folder or on Kafka, and from its archive if needed.
     """
@@ -68,21 +74,25 @@ def explain(
     if at is None and any(kafka.values()):
         raise click.UsageError("--kafka is where the log is: name a moment with --at")
     reached = reach(config, server, token, data)
+    body: Any
     if at is None or reached.server or (not any(kafka.values()) and cell_file.read(reached.data)):
         with client_of(reached, cell, at=at) as client:
-            body = client.explanation(job_id)
+            body = client.job_ledger(job_id) if ledger else client.explanation(job_id)
             note_moment(client)
     else:
         from paceline.services.settings import load
 
         settings = load(config, server=server, token=token, data=data, cell=cell, **kafka)
-        body = _as_it_was(settings, job_id, at)
+        body = _as_it_was(settings, job_id, at, ledger)
+    if ledger:
+        show(form, body, [each["code"] for each in body["waiting"]], lambda: print_sums(body))
+        return
     headline = body["headline"]
     show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, zone))
 
 
-def _as_it_was(settings: "Settings", job_id: str, at: str) -> "Explanation":
-    """The explanation as of a moment, from the log. Raises `PacelineError`."""
+def _as_it_was(settings: "Settings", job_id: str, at: str, ledger: bool) -> Any:
+    """The explanation, or the ledger, as of a moment, from the log. Raises `PacelineError`."""
     from paceline.client.errors import PacelineError
     from paceline.history.importer import history_in
     from paceline.history.open_log import open_log
@@ -90,6 +100,8 @@ def _as_it_was(settings: "Settings", job_id: str, at: str) -> "Explanation":
     from paceline.moments.resolver import Past, Resolver
     from projections.api.problems import Problem
     from projections.queries import entities
+    from projections.queries.log_time import newest_ms
+    from projections.queries.waits import job_ledger
 
     log = open_log(settings)
     try:
@@ -99,7 +111,12 @@ def _as_it_was(settings: "Settings", job_id: str, at: str) -> "Explanation":
             views = views_at(log, moment.ends[log.cell], settings.data, Path(folder))
             with views.read() as connection:
                 row = entities.job_row(connection, job_id)
-                body = entities.explanation(connection, row) if row else None
+                if row is None:
+                    body: Any = None
+                elif ledger:
+                    body = job_ledger(connection, row, newest_ms(connection))
+                else:
+                    body = entities.explanation(connection, row)
             views.close()
     except Problem as problem:
         raise PacelineError(f"{problem.detail}. ({problem.code})") from problem

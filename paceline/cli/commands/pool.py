@@ -35,6 +35,7 @@ from paceline.cli.commands.pool_views import (
     print_tree,
 )
 from paceline.cli.commands.reasons import reason_for_pool, reason_option
+from paceline.cli.commands.waits import waits
 from paceline.cli.commands.watch import pool_watch
 from paceline.cli.groups import CommandGroup
 from paceline.output import TableOptions, answers, note, say, show, table
@@ -61,6 +62,7 @@ def pool() -> None:
 
 
 pool.add_command(pool_watch)
+pool.add_command(waits)
 
 
 @pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))

@@ -14,6 +14,7 @@ from events.records.hosts import HostVolumes
 from events.records.jobs import JobStopRequested
 from events.records.parts import Actor, Volume
 from events.records.pools import RoleBound
+from projections.api import context
 from projections.ui import app as pages
 from projections.ui.app import add_ui
 from projections.ui.contents import DATA, PAGES
@@ -170,7 +171,8 @@ def test_every_answer_is_the_same_whatever_others_have(both: tuple[Api, Api], se
     for api, foreign in zip(both, (ADS, ZOO), strict=True):
         written(api, foreign, seed)
     one, other = both
-    with patch.object(pages.time, "time", lambda: one.cell.ms / 1000 + 60):
+    now = one.cell.ms + 60_000
+    with patch.object(pages.time, "time", lambda: now / 1000), patch.object(context, "now_ms", lambda: now):
         differ = []
         for path in addresses(one):
             with asking(OF_MAPS):
