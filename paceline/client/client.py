@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SignInInfo,
         SkippedRecord,
     )
+    from paceline.client.forecast_models import Forecasts
     from paceline.client.host_models import Host, HostInvitation, OpenInvitation, Volume
     from paceline.client.operation_models import RoundRecord
     from paceline.client.page_models import HostsPage
@@ -189,6 +190,10 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests, HostPoolRequest
         """For how long tasks waited, by reason code, and ran, by pool, owner or week, from the week of a time on."""
         filters = {"since": since or None, "owner": owner}
         return cast("WaitLedger", self._get("/v1/waits", {"by": by, "pool": pool, "page_size": PAGE, **filters}))
+
+    def forecasts(self, pool: str = "", days: int = 7) -> "Forecasts":
+        """When jobs that wait are expected to begin, the first of them by id, and the scores of the last days."""
+        return cast("Forecasts", self._get("/v1/forecasts", {"pool": pool, "days": days, "page_size": PAGE}))
 
     def host_usage(self, host_id: str) -> "HostUsage":
         """The use of a host by its live runs, asked of its agent."""

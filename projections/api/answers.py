@@ -34,6 +34,7 @@ from paceline.client.cell_models import (
     SignInInfo,
 )
 from paceline.client.explanation_models import Explanation
+from paceline.client.forecast_models import Forecasts
 from paceline.client.host_models import (
     Host,
     HostInvitation,
@@ -100,6 +101,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/cell/operations": CellOperations,
     "/v1/cell/settings": Json,
     "/v1/entitlements/{path}": Entitlement,
+    "/v1/forecasts": Forecasts,
     "/v1/host-invitations": OpenInvitationsPage,
     "/v1/host-pools": HostPoolList,
     "/v1/host-pools/{name}": HostPool,
