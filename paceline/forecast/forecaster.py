@@ -1,6 +1,6 @@
 """Forecasts of waiting jobs by what a cell is at present, and what came of earlier ones (decision 128)."""
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
@@ -12,14 +12,11 @@ from paceline.forecast.lengths import Like, Past
 from paceline.forecast.queue_model import Amounts, Busy, Queue, Unit, World, fits, path
 
 PATHS = 20
-SCORES = 10_000
-"""An interval is widened by the last so many scores of its method, those of intervals of like width."""
-WIDTHS_MIN = 100
-"""With fewer scores of like width, by all of its method."""
+SCORES = (3000, 10_000)
+"""An interval is widened by the mean of what the last so many scores of its method ask for, and the last so many."""
 WORTHS = 300
 """Limits are scaled by what the last so many were worth."""
 CLASS_WAITS = 300
-ALL_WIDTHS = -1
 LONGER_MIN = 5
 """So many waits of jobs of its size make a forecast."""
 SCORES_MIN = 30
@@ -101,8 +98,7 @@ class Forecaster:
         self.past = Past()
         self._paths = paths
         self._random = Random(seed)
-        self._missed: defaultdict[tuple[Method, int], Window] = defaultdict(lambda: Window(SCORES))
-        """By method and width, `ALL_WIDTHS` for all."""
+        self._missed = {method: [Window(size) for size in SCORES] for method in Method}
         self._worth = Window(WORTHS)
         self._waits: dict[tuple[str, int], deque[int]] = {}
 
@@ -124,16 +120,16 @@ class Forecaster:
 
     def widen(self, raw: Raw) -> Quantiles:
         """A forecast widened by what was missed before."""
-        window = self._missed[raw.method, _width(raw.quantiles)]
-        if len(window) < WIDTHS_MIN:
-            window = self._missed[raw.method, ALL_WIDTHS]
-        return widened(raw.quantiles, window.quantile(0.8)) if len(window) >= SCORES_MIN else raw.quantiles
+        windows = self._missed[raw.method]
+        if len(windows[0]) < SCORES_MIN:
+            return raw.quantiles
+        return widened(raw.quantiles, sum(window.quantile(0.8) for window in windows) / len(windows))
 
     def learn(self, forecast: Forecast, waited_ms: int) -> None:
         """Takes what came of a forecast."""
         raw = forecast.raw
-        for width in (_width(raw.quantiles), ALL_WIDTHS):
-            self._missed[raw.method, width].add(missed(raw.quantiles, waited_ms))
+        for window in self._missed[raw.method]:
+            window.add(missed(raw.quantiles, waited_ms))
         if raw.by_limits > 0:
             self._worth.add(waited_ms / raw.by_limits)
         key = forecast.pool, forecast.size.bit_length()
@@ -188,11 +184,6 @@ class Forecaster:
         ahead = quantiles(waits)
         scaled = self.scaled(by_limits) if by_limits else None
         return Raw(Method.AHEAD, mean(ahead, scaled) if scaled is not None else ahead, by_limits)
-
-
-def _width(quantiles: Quantiles) -> int:
-    """The number of a class of intervals of like width, within a factor of four."""
-    return max(1, round(quantiles.high - quantiles.low) // 1000).bit_length() // 2
 
 
 class _Plan:
