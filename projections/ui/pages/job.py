@@ -16,6 +16,7 @@ from projections.queries.reason import Reason
 from projections.queries.story_jobs import line_of
 from projections.queries.strategies import strategy_of_job
 from projections.queries.task_columns import TaskColumns, task_columns
+from projections.ui import wait_bars
 from projections.ui.colours import GRID_STATES, OUTCOMES
 from projections.ui.format import lasts, ms_of
 from projections.ui.found_job import FoundJob, find_job, named
@@ -53,6 +54,7 @@ def load(scene: Scene) -> PageValues:
     spec = versions.present_spec(connection, row, overrides=False)
     columns = task_columns(connection, row)
     output_of = _output_of(row, columns)
+    ledger = wait_bars.of_job(connection, row, scene.now_ms)
     reasons = [_reason(each, scene.now_ms) for each in entities.reasons_of(connection, row)]
     return named(scene, of_job) | {
         "job": job,
@@ -77,6 +79,8 @@ def load(scene: Scene) -> PageValues:
             "started": lasts(scene.now_ms - ms_of(job["started_at"])),
             "ended": lasts(scene.now_ms - ms_of(job["ended_at"])),
         },
+        "ledger": ledger,
+        "ledger_keys": wait_bars.keys([ledger] if ledger else []),
         "used": used_by(connection, row.job_id),
         "output_of": output_of,
         "commands": _commands(row.job_id, output_of, scene.at),

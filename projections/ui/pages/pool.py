@@ -24,6 +24,7 @@ from projections.queries.pool_tree import pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of
+from projections.ui import wait_bars
 from projections.ui.format import lasts, ms_of, titled
 from projections.ui.history_lines import history_lines
 from projections.ui.page_values import PageValues
@@ -69,6 +70,7 @@ def load(scene: Scene) -> PageValues:
     plotted = [name for name in kinds.names if drawn.get(name)][:PLOTS]
     entitled = entitlement_json(connection, of.context.cell, path)
     [body] = pools_in_full(connection, path)
+    weeks = wait_bars.of_pool(connection, path, scene.now_ms)
     return {
         "path": path,
         "cell": of.context.cell,
@@ -92,6 +94,8 @@ def load(scene: Scene) -> PageValues:
         ),
         "plotted": [(name, titled(name, units[name])) for name in plotted],
         "changes": [(each, link(f"{of.context.cell}/{each['position']}", f"/pools{path}")) for each in changed],
+        "wait_weeks": weeks,
+        "wait_keys": wait_bars.keys(weeks),
         "flows": matrix(flows(connection, begin_ms, path)),
         "hours": hours,
         "choices": HOURS,
