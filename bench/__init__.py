@@ -52,7 +52,8 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Result:
     """Figures and the references beside them, by name; a name ends in its unit. Some figures have a target: at
-    least for rates (`_per_s`) and for what `placement-quality` counts and allocates, else at most.
+    least for rates (`_per_s`), for what `placement-quality` counts and allocates and for what is reproduced
+    (`_reproduced_percent`), else at most.
     """
 
     figures: Mapping[str, float]

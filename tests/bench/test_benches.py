@@ -38,6 +38,7 @@ CASES = [
     ("replay", "embedded", {"ended_job_memory_bytes", "verify_decisions_per_s", "recover_s"}),
     ("simulate", "memory", {"kth_head_cpu_s", "tasks_per_s"}),
     ("topology", "memory", {"snapshot_near_racks_per_gang", "churn_near_racks_per_gang", "near_gangs_per_s"}),
+    ("whatif", "embedded", {"kth_day_what_if_over_simulate", "million_memory_mib", "half_cell_reproduced_percent"}),
     ("sla", "memory", {"verdicts_over_naive", "change_over_naive", "memory_mib", "campaigns_done", "budgets_broken"}),
 ]
 

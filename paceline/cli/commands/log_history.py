@@ -7,6 +7,7 @@ import click
 
 from paceline.cli.commands.common import (
     FOLDER,
+    Since,
     Target,
     data_option,
     examples,
@@ -15,7 +16,7 @@ from paceline.cli.commands.common import (
     report_option,
 )
 from paceline.client.json_type import Json
-from paceline.output import facts, note, say, show
+from paceline.output import facts, note, now, say, show
 
 if TYPE_CHECKING:
     from paceline.history.bisection import FirstRound
@@ -23,13 +24,25 @@ if TYPE_CHECKING:
 TIME = "2026-08-21T10:40Z"
 
 
-@click.command(epilog=examples(f"paceline log export --from {TIME} --to 2026-08-21T10:50Z outage.avro"))
+@click.command(
+    epilog=examples(
+        f"paceline log export --from {TIME} --to 2026-08-21T10:50Z outage.avro",
+        "paceline log export --from -7d week.avro",
+    )
+)
 @click.argument("file", type=Target(), metavar="FILE")
 @data_option
 @log_options
-@click.option("--from", "start", required=True, metavar="TIME", help=f"Start of the log range, such as {TIME}.")
-@click.option("--to", "end", required=True, metavar="TIME", help="End of the log range.")
-def export(file: Path, data: Path | None, config: Path | None, log: Json, start: str, end: str) -> None:
+@click.option(
+    "--from",
+    "start",
+    type=Since(),
+    required=True,
+    metavar="TIME",
+    help=f"Start of the log range, such as {TIME} or -7d.",
+)
+@click.option("--to", "end", type=Since(), metavar="TIME", help="End of the log range. [default: now]")
+def export(file: Path, data: Path | None, config: Path | None, log: Json, start: str, end: str | None) -> None:
     """Export a log range to one file, with the machine states and views at its start.
 
     They are rebuilt from the log, so the log must be complete, with its archive if needed. The cell may be running.
@@ -42,7 +55,7 @@ def export(file: Path, data: Path | None, config: Path | None, log: Json, start:
     from paceline.services.settings import load
     from processors.cell_machines import machines
 
-    from_ms, to_ms = read_time(start), read_time(end)
+    from_ms, to_ms = read_time(start), read_time(end) if end else int(now().timestamp() * 1000)
     if from_ms > to_ms:
         raise click.UsageError("--from is after --to")
     settings = load(config, data=data, **log)

@@ -51,9 +51,9 @@ ANSWERS_SHOWN = 3
 @data_option
 @log_options
 @click.option(
-    "--from", "start", type=Since(), required=True, metavar="TIME", help="Start of the stretch: a time, or -7d."
+    "--from", "start", type=Since(), metavar="TIME", help="Start of the stretch: a time, or -7d. [default: of FILE]"
 )
-@click.option("--to", "end", type=Since(), metavar="TIME", help="End of the stretch. [default: now]")
+@click.option("--to", "end", type=Since(), metavar="TIME", help="End of the stretch. [default: of FILE, or now]")
 @click.option(
     "--set", "settings", multiple=True, metavar="PATH:FIELD[:RESOURCE]=VALUE",
     help="What is otherwise: a field of a pool, or cell:NAME=VALUE. May be repeated.",
@@ -93,7 +93,7 @@ def what_if(
     data: Path | None,
     config: Path | None,
     log: Json,
-    start: str,
+    start: str | None,
     end: str | None,
     settings: tuple[str, ...],
     file: Path | None,
@@ -116,7 +116,6 @@ def what_if(
     Exits with 1 if a condition of --fail-if holds, with 3 if one can't be told, with 2 if there is nothing to compare.
     """
     from paceline.history.start_state import start_of
-    from paceline.moments.log_cut import read_time
     from paceline.whatif import report
     from paceline.whatif.build_side import SideOrder, elsewhere
     from paceline.whatif.change_file import ReadFile, read_change, with_file
@@ -133,11 +132,9 @@ def what_if(
         _check_keeping(out, build)
     changes, bounds = [read_setting(each) for each in settings], [read_condition(each) for each in conditions]
     read = read_change(file) if file is not None else ReadFile({}, [])
-    from_ms, to_ms = read_time(start), read_time(end) if end else int(now().timestamp() * 1000)
-    if from_ms >= to_ms:
-        raise click.UsageError("--from isn't before --to")
     with _history(history, data, config, log) as (base, opened):
         folder = opened.data
+        from_ms, to_ms = _times(history, start, end)
         stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
         change = with_file(stretch, change_of(stretch, [*read.settings, *changes], read.pools), read)
         take = partial(_keep, stretch, folder, out) if keep and out is not None else None
@@ -156,6 +153,21 @@ def what_if(
     if keep:
         note(f"look into the branch: paceline up --read-only --data {out}/changed")
     return int(worst(verdicts))
+
+
+def _times(file: Path | None, start: str | None, end: str | None) -> tuple[int, int]:
+    """The start and end of the stretch in milliseconds since 1970: of a file all of it, unless they are given."""
+    from paceline.history.history_file import read
+    from paceline.moments.log_cut import read_time
+
+    if start is None and file is None:
+        raise click.UsageError("say where the stretch starts: --from TIME")
+    whole = next(read(file)).fields if file is not None else {}
+    from_ms = read_time(start) if start else int(whole["from_ms"])
+    to_ms = read_time(end) if end else whole.get("to_ms") or int(now().timestamp() * 1000)
+    if from_ms >= to_ms:
+        raise click.UsageError("--from isn't before --to")
+    return from_ms, to_ms
 
 
 @contextmanager
