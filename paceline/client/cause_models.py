@@ -1,6 +1,6 @@
 """The answer to why something was decided, as it stands on the wire."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from paceline.client.json_type import Json
 from paceline.client.models import ActorName
@@ -42,3 +42,26 @@ class Causes(CauseChain):
     """The chain of causes of a position or a job."""
 
     of: str
+
+
+class BlamedActor(TypedDict):
+    """The writer of the fact behind a record, and the reason."""
+
+    position: str
+    at: str | None
+    actor: ActorName
+    reason: str
+
+
+class Blame(CauseChain):
+    """The mover of a value: `moved` is the position of the fact or decision, one of `records`, null where none is
+    known: nobody has ever set it. `by`: the nearest fact behind it that says who wrote it. `followed`: decisions that
+    followed from it, in order; `followed_whole`: there are no more of them.
+    """
+
+    of: str
+    value: Any
+    moved: str | None
+    by: BlamedActor | None
+    followed: list[CauseRecord]
+    followed_whole: bool

@@ -19,7 +19,7 @@ from paceline.client.plain_http import FAULTS
 from paceline.client.rebalances import RebalanceRequests
 
 if TYPE_CHECKING:
-    from paceline.client.cause_models import Causes
+    from paceline.client.cause_models import Blame, Causes
     from paceline.client.cell_models import (
         AuditedFact,
         CellInfo,
@@ -320,6 +320,10 @@ class Client(FollowRequests, EventRequests, MaintenanceRequests, HostPoolRequest
     def causes(self, subject: str) -> "Causes":
         """The causes of the record at a position, or of a job's headline."""
         return cast("Causes", self._get(path_of("causes", *subject.split("/"))))
+
+    def blame(self, of: str) -> "Blame":
+        """Returns who moved a value last, such as `/maps:share`, `JOB:state`, `host/h17:state` or `cell:settle`."""
+        return cast("Blame", self._get("/v1/blame", {"of": of}))
 
     def cell(self) -> "CellInfo":
         """The cell: its number, log and address, and where each machine stands."""

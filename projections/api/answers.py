@@ -17,7 +17,7 @@ from paceline.client.access_models import (
     WhoAmI,
 )
 from paceline.client.batch_models import JobBatch
-from paceline.client.cause_models import Causes
+from paceline.client.cause_models import Blame, Causes
 from paceline.client.cell_models import (
     AuditPage,
     CellInfo,
@@ -97,6 +97,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/access-checks": AccessCheck,
     "/v1/bindings": BindingsPage,
     "/v1/causes/{subject}": Causes,
+    "/v1/blame": Blame,
     "/v1/cell": CellInfo,
     "/v1/cell/operations": CellOperations,
     "/v1/cell/settings": Json,

@@ -20,6 +20,7 @@ from projections.access.token_uses import TokenUses
 from projections.api import (
     access,
     audit,
+    blame,
     causes,
     drains,
     execs,
@@ -180,6 +181,7 @@ def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None
         stream,
         series,
         causes,
+        blame,
         log_pages,
         audit,
         access,

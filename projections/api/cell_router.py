@@ -7,6 +7,7 @@ cell: `paceline.jobs@1:17`; those in bodies are of that cell.
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from fastapi import Depends, FastAPI
@@ -27,6 +28,7 @@ from projections.api.permits import taken
 from projections.api.problems import Problem, wrong_cell
 from projections.host_states import HostState
 from projections.queries import entities, pool_tree
+from projections.queries.blame_fields import BadTarget, Target, read_target
 from projections.views.job_states import REJECTED
 
 ABSENT, REMOVED, PRESENT = range(3)
@@ -126,6 +128,12 @@ class Router:
     async def _find(self, request: Request) -> int:
         """The cell of what a path names; the first where it says nothing."""
         match request.scope["path"].split("/")[1:]:
+            case ["v1", "blame"] if (of := _blamed(request)) is not None and of.kind != "cell":
+                if of.kind == "pool":
+                    cell = await self._pool_cell(of.name)
+                    return self._first if cell is None else cell
+                rank = _host if of.kind == "host" else _job
+                return await self._cell_with(lambda connection: rank(connection, of.name))
             case ["v1", "causes", cell, _, *_] if cell.isdecimal() and len(cell) < 10:
                 return int(cell)
             case ["v1", "jobs", job_id, *_] | ["v1", "causes", job_id] if ":" not in job_id:
@@ -143,7 +151,7 @@ class Router:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case (
-                ["v1", "audit" | "events" | "log" | "usage" | "waits"]
+                ["v1", "audit" | "blame" | "events" | "log" | "usage" | "waits"]
                 | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions" | "host-invitations"]
                 | ["v1", "maintenances" | "maintenance-windows" | "host-pools" | "slas" | "sla-groups", *_]
                 | ["v1", "rounds" | "causes" | "secrets", *_]
@@ -211,6 +219,13 @@ class Router:
     def _must_be_served(self, what: str, cell: int) -> None:
         if cell not in self._apps:
             raise wrong_cell(what, cell, list(self._contexts))
+
+
+def _blamed(request: Request) -> Target | None:
+    """The target of a request about blame; None: it can't be read, which the cell says."""
+    with suppress(BadTarget):
+        return read_target(request.query_params.get("of", ""))
+    return None
 
 
 def _has_job(context: Context, job_id: str) -> bool:

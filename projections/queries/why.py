@@ -76,19 +76,29 @@ class Chain(NamedTuple):
     whole: bool
 
 
+class Records:
+    """Reads records and their links as who asks may see them."""
+
+    def __init__(self, connection: Connection, log: Log) -> None:
+        self.index = ViewIndex(connection, log)
+        self.causes = Causes(self.index, RUNS_MAX)
+        self._kinds, self._own = kinds_of(connection), own_records(connection)
+
+    def of(self, start: Start) -> Record:
+        """The record at a position, in words."""
+        links = self.causes.links(start.place, start.run)
+        record = _record(self.index, self.causes, start, links, self._kinds)
+        return record if self._own is None else _limited(record, self._own, self._kinds)
+
+
 def chain(connection: Connection, log: Log, starts: Sequence[Start]) -> Chain:
     """What led to some records."""
-    index = ViewIndex(connection, log)
-    causes, kinds, own = Causes(index, RUNS_MAX), kinds_of(connection), own_records(connection)
+    reader = Records(connection, log)
     waiting, known, records = list(starts), {each.place for each in starts}, []
     for start in waiting:
-        links = causes.links(start.place, start.run)
-        record = _record(index, causes, start, links, kinds)
-        if own is not None:
-            record = _limited(record, own, kinds)
-        links = record.links
+        record = reader.of(start)
         records.append(record)
-        for link in links:
+        for link in record.links:
             if link.cause not in known and len(known) < RECORDS_MAX:
                 known.add(link.cause)
                 waiting.append(Start(link.cause, link.run or start.run))
@@ -172,12 +182,12 @@ def chain_json(found: Chain) -> CauseChain:
     """A chain as JSON has it."""
     return {
         "starts": [write_place(each.place) for each in found.starts],
-        "records": [_json(each) for each in found.records],
+        "records": [record_json(each) for each in found.records],
         "whole": found.whole,
     }
 
 
-def _json(record: Record) -> CauseRecord:
+def record_json(record: Record) -> CauseRecord:
     """A record as JSON has it. A link is `recorded` where the decision carries the position, or both name the run."""
     job_id, instance, run = record.run or ("", 0, 0)
     return {

@@ -23,6 +23,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.log_acls import acls
 from paceline.cli.commands.log_archive import archive
+from paceline.cli.commands.log_blame import blame
 from paceline.cli.commands.log_history import bisect, export, import_
 from paceline.cli.commands.log_verify import verify
 from paceline.cli.commands.log_why import why
@@ -44,7 +45,7 @@ def log() -> None:
     """Follow, explain, verify, bisect and archive the log."""
 
 
-for command in (verify, why, archive, export, import_, bisect, acls):
+for command in (verify, why, blame, archive, export, import_, bisect, acls):
     log.add_command(command)
 
 

@@ -134,6 +134,21 @@ def test_causes_end_where_they_are_others(told: Api) -> None:
     assert OTHERS == "something of another pool"
 
 
+def test_blame_is_of_what_may_be_seen(told: Api) -> None:
+    everything = [told.get(f"/v1/blame?of={of}") for of in ("m0:state", "/maps:limit")]
+    assert all(each["moved"] for each in everything)
+    with asking(OF_MAPS):
+        own = [told.get(f"/v1/blame?of={of}") for of in ("m0:state", "/maps:limit")]
+        for of in ("a0:state", "a0/0:state", "/ads:limit", "host/h9:state"):
+            told.problem(told.client.get(f"/v1/blame?of={of}"), 404, "NOT_FOUND")
+        setting = told.get("/v1/blame?of=cell:preemption_delay")
+        shared = told.get("/v1/blame?of=/maps:entitlement")
+    assert [each["moved"] for each in own] == [each["moved"] for each in everything]
+    assert (setting["moved"], setting["by"]) == (None, None)
+    for each in (*own, setting, shared):
+        assert not {"a0", "a1", "/ads", "bob"} & {*str(each).replace("'", " ").replace(",", " ").split()}
+
+
 @pytest.mark.parametrize(
     "path", ["/ui/log", "/ui/rounds", "/ui/rounds/lifecycle/1", "/ui/log?job=a0", "/ui/operations"]
 )
