@@ -17,6 +17,7 @@ from paceline.client.maintenance import MaintenanceRequests
 from paceline.client.models import Answer, HistoryEntry, Task
 from paceline.client.plain_http import FAULTS
 from paceline.client.rebalances import RebalanceRequests
+from paceline.client.what_ifs import WhatIfRequests
 
 if TYPE_CHECKING:
     from paceline.client.cause_models import Blame, Causes
@@ -40,7 +41,15 @@ if TYPE_CHECKING:
     from paceline.client.waits_models import JobLedger, WaitLedger
 
 
-class Client(FollowRequests, EventRequests, MaintenanceRequests, HostPoolRequests, RebalanceRequests, AccessRequests):
+class Client(
+    FollowRequests,
+    EventRequests,
+    MaintenanceRequests,
+    HostPoolRequests,
+    RebalanceRequests,
+    WhatIfRequests,
+    AccessRequests,
+):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.

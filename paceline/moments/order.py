@@ -1,4 +1,4 @@
-"""Messages to and from the process that makes views."""
+"""Messages to and from the processes that work on the past of a cell for its server."""
 
 import msgspec
 
@@ -134,3 +134,32 @@ class PlacementResult(msgspec.Struct, frozen=True):
     feasible: int = 0
     best: list[PlacementCandidate] = []
     spread_over: str = ""
+
+
+class WhatIfOrder(msgspec.Struct, frozen=True):
+    """The order to the process that answers a what-if: the log, the question as
+    `projections.api.what_if_questions.Question` has it, and the MiB of memory that it may take.
+    """
+
+    log: LogAddress
+    from_ms: int
+    to_ms: int
+    changes: tuple[str, ...]
+    change_file: str
+    runs: int
+    seed: int
+    memory_mib: int
+
+
+class WhatIfProgress(msgspec.Struct, frozen=True, tag="progress"):
+    """The part of the work that is done, of 1."""
+
+    done: float
+
+
+class WhatIfResult(msgspec.Struct, frozen=True, tag="result"):
+    """The answer as `summary.json` has it, and its values as pages show them; or why there is none."""
+
+    summary: msgspec.Raw = msgspec.Raw(b"null")
+    page: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""

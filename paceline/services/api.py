@@ -18,12 +18,13 @@ from paceline.client.tls import client_context
 from paceline.moments.planner import CellPlans
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
+from paceline.moments.what_ifs import CellWhatIfs
 from paceline.services.data_folder import name_hashes
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve_http
 from paceline.services.issuer import sign_in_of
 from paceline.services.operations import OperationsOf
-from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
+from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of, what_ifs_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of, signing_keys
 from projections.access.client_certificates import CertificateProver
@@ -50,6 +51,7 @@ class Api:
         self._logs: list[KafkaLog] = []
         self._replays: list[CellReplays] = []
         self._plans: list[CellPlans] = []
+        self._what_ifs: list[CellWhatIfs] = []
         self._moments: CellMoments | None = None
         self._cells = range(count_cells(settings.kafka, settings.kafka_options))
         self.app = LateApp(waiting(self._health, self._why))
@@ -86,6 +88,8 @@ class Api:
                 closing.callback(replays.close)
             for plans in self._plans:
                 closing.callback(plans.close)
+            for what_ifs in self._what_ifs:
+                closing.callback(what_ifs.close)
             for log in self._logs:
                 closing.callback(log.close)
 
@@ -106,6 +110,7 @@ class Api:
             replays=self._replay(cell),
             plans=self._plan(cell),
             placements=placements_of(settings, cell),
+            what_ifs=self._what_if(cell),
             carries=RemoteExecs(gateways, start.token, self._tls),
             secrets=RemoteSecrets(gateways, start.token, cell, self._tls),
             names=name_hashes(settings.data),
@@ -120,6 +125,10 @@ class Api:
     def _plan(self, cell: int) -> CellPlans:
         self._plans.append(plans_of(self._settings, cell, folder_of(self._settings, cell)))
         return self._plans[-1]
+
+    def _what_if(self, cell: int) -> CellWhatIfs:
+        self._what_ifs.append(what_ifs_of(self._settings, cell))
+        return self._what_ifs[-1]
 
     def _health(self) -> Health:
         return Health(False, False, {"waits_for_views_of": self._waits()})  # once all are there, another app answers

@@ -11,6 +11,7 @@ from paceline.moments.planner import CellPlans
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments, CellPast
 from paceline.moments.view_maker import MakerLimits
+from paceline.moments.what_ifs import CellWhatIfs, WhatIfLimits
 from paceline.services.cell_log import with_archive
 from paceline.services.settings import Settings, UpSettings
 
@@ -52,6 +53,12 @@ def plans_of(settings: Settings | UpSettings, cell: int, folder: Path) -> CellPl
 def placements_of(settings: Settings | UpSettings, cell: int) -> CellPlacements:
     """Derives placements of a cell again."""
     return CellPlacements(address_of(settings, cell), snapshots_of(settings), settings.views.make_s)
+
+
+def what_ifs_of(settings: Settings | UpSettings, cell: int) -> CellWhatIfs:
+    """Answers what-if questions about a cell."""
+    limits = WhatIfLimits(settings.what_if.run_s, settings.what_if.memory_mib)
+    return CellWhatIfs(address_of(settings, cell), limits)
 
 
 def snapshots_of(settings: Settings | UpSettings) -> str:

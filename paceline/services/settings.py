@@ -189,6 +189,13 @@ class ForecastPart(SettingsTable):
     cpu_percent: float = Field(default=5, gt=0, le=100)
 
 
+class WhatIfPart(SettingsTable):
+    """`[what_if]`, questions that pages and API ask: the seconds and the MiB of memory that one may take."""
+
+    run_s: float = Field(default=600, gt=0)
+    memory_mib: int = Field(default=2048, ge=256)
+
+
 class LogsPart(SettingsTable):
     """`[logs]`, what processes write to stderr about themselves."""
 
@@ -236,6 +243,7 @@ class Settings(BaseSettings):
     logs: LogsPart = LogsPart()
     views: ViewsPart = ViewsPart()
     forecast: ForecastPart = ForecastPart()
+    what_if: WhatIfPart = WhatIfPart()
     tls: TlsPart = TlsPart()
     oidc: OidcPart = OidcPart()
     _origins: tuple[Origin, ...] = PrivateAttr(default=())
@@ -276,6 +284,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "service": ServicePart,
     "logs": LogsPart,
     "views": ViewsPart,
+    "what_if": WhatIfPart,
     "tls": TlsPart,
     "oidc": OidcPart,
 }
@@ -298,6 +307,7 @@ class UpSettings(SettingsTable):
     oidc: OidcPart = OidcPart()
     views: ViewsPart = ViewsPart()
     forecast: ForecastPart = ForecastPart()
+    what_if: WhatIfPart = WhatIfPart()
     signing_keys: Path | None = None
     alarm_unread_after: AlarmUnread = ALARM_UNREAD_MS / 1000
     origins: tuple[Origin, ...] = ()
@@ -405,6 +415,7 @@ def for_up(settings: Settings) -> UpSettings:
         host=settings.agent,
         views=settings.views,
         forecast=settings.forecast,
+        what_if=settings.what_if,
         tls=settings.tls,
         oidc=settings.oidc,
         signing_keys=settings.service.signing_keys,

@@ -35,7 +35,7 @@ from paceline.services.host_settings import host_settings
 from paceline.services.issuer import sign_in_of
 from paceline.services.operations import OperationsOf
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
-from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
+from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of, what_ifs_of
 from paceline.services.process_setup import on_end, tune
 from paceline.services.processes import up_group
 from paceline.services.server_tls import own_context, reach_facts, server_context, url
@@ -131,6 +131,7 @@ class Up:
                 closing.callback(self._replays.close)
                 closing.callback(self._plans.close)
                 closing.callback(self._placements.close)
+                closing.callback(self._what_ifs.close)
                 closing.callback(self._copier.close)
                 closing.callback(self._forecasts.close)
                 closing.callback((self._data / "cell.json").unlink, missing_ok=True)
@@ -260,6 +261,7 @@ class Up:
 
         self._replays = replays_of(self._settings, self.log.cell)
         self._placements = placements_of(self._settings, self.log.cell)
+        self._what_ifs = what_ifs_of(self._settings, self.log.cell)
         self._plans = plans_of(self._settings, self.log.cell, self._data)
         self._moments = moments_of(self._settings, {self.log.cell: CellFolder(self.log, self._data)})
         relay = ExecRelay(self._gateway)
@@ -286,6 +288,7 @@ class Up:
             replays=self._replays,
             plans=self._plans,
             placements=self._placements,
+            what_ifs=self._what_ifs,
             carries=LocalExecs(relay),
             secrets=LocalSecrets(secrets, self._gateway.post),
             names=name_hashes(self._data),

@@ -35,14 +35,35 @@ KLASSES = {GAINS: "good", LOSES: "bad"}
 
 def html(body: Json) -> str:
     """The page of an answer, as `report.body_of` makes it."""
+    text = (files("paceline.whatif") / "report.html").read_text(encoding="utf-8")
+    values = values_of(body)
+    return environment().from_string(text).render(values, style=style(), library=library(), modules=modules())
+
+
+def values_of(body: Json) -> Json:
+    """The values of `what_if_answer.html`, which shows an answer: texts and plots."""
     resource = main_resource(body)
     plots, pools = _over_time(body, resource)
-    text = (files("paceline.whatif") / "report.html").read_text(encoding="utf-8")
-    return environment().from_string(text).render(
-        body=body, tiles=_tiles(body), trust=trust_text(body), lengths=lengths_text(body), figures=shown(body),
-        plots=plots, pools=pools, unit=unit_of(resource), sides=SIDES, klasses=KLASSES, name_of=name_of, number=number,
-        figure_name=figure_name, effect_text=effect_text, style=style(), library=library(), modules=modules(),
-    )  # fmt: skip
+    same = {name: body[name] for name in ("change", "from_at", "to_at", "pairs", "model", "conditions", "answers")}
+    return same | {
+        "tiles": _tiles(body),
+        "trust": trust_text(body),
+        "lengths": lengths_text(body),
+        "figures": [_row(row, name_of(row), figure_name(row)) for row in shown(body)],
+        "plots": plots,
+        "pools": pools,
+        "unit": unit_of(resource),
+        "sides": SIDES,
+        "klasses": KLASSES,
+        "jobs": [_row(row, row["job_id"], row["pool"], row["owner"]) for row in body["jobs"]],
+        "preemptions": [_row(row, row["from_pool"], row["for_pool"]) for row in body["preemptions"]],
+    }
+
+
+def _row(row: Json, *names: str) -> Json:
+    """A row of a table of effects."""
+    numbers = [number(row[side]) for side in SIDES]
+    return {"names": names, "numbers": numbers, "effect": effect_text(row), "verdict": row.get("verdict")}
 
 
 def main_resource(body: Json) -> str:

@@ -86,6 +86,7 @@ from paceline.client.pool_models import Entitlement, Pool, PoolAnswer, PoolPlans
 from paceline.client.sla_models import SlaGroup, SlaGroupList, SlasPage, SlaState
 from paceline.client.usage_models import HostUsage, JobUsage, UsageSums
 from paceline.client.waits_models import JobLedger, WaitLedger
+from paceline.client.what_if_models import WhatIf
 
 REF = "#/components/schemas/{name}"
 
@@ -154,6 +155,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/usage": UsageSums,
     "/v1/waits": WaitLedger,
     "/v1/volumes": VolumesPage,
+    "/v1/what-ifs/{what_if_id}": WhatIf,
     "/v1/whoami": WhoAmI,
 }
 """By path, of those that answer with JSON."""
@@ -205,6 +207,7 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "POST /v1/jobs/{job_id}/tasks/{instance}/execs": {"201": (Entered,)},
     "POST /v1/jobs/{job_id}/tasks/{instance}/execs/{exec_id}/in": {"204": ()},
     "POST /v1/rounds/{machine}/{number}/replays": {"200": (RoundReplay,), "202": (RoundReplay,)},
+    "POST /v1/what-ifs": {"200": (WhatIf,), "202": (WhatIf,)},
 }
 """By method and path the types of answers to writes and dry runs that differ from those to commands."""
 

@@ -52,6 +52,9 @@ from projections.api import (
 from projections.api import (
     secrets as secret_routes,
 )
+from projections.api import (
+    what_ifs as what_if_routes,
+)
 from projections.api.as_of import AsOf
 from projections.api.context import (
     AskHost,
@@ -74,6 +77,7 @@ from projections.api.moments import Moments, MomentSource
 from projections.api.parameters import known_parameters
 from projections.api.permits import Permits
 from projections.api.problems import PROBLEMS
+from projections.api.what_if_questions import WhatIfs
 from projections.queries.access import granted
 from projections.views.reader import Views
 
@@ -105,6 +109,7 @@ def create_app(
     replays: Replays | None = None,
     plans: Plans | None = None,
     placements: Placements | None = None,
+    what_ifs: WhatIfs | None = None,
     alarm_unread_ms: int = ALARM_UNREAD_MS,
     carries: Execs | None = None,
     secrets: Secrets | None = None,
@@ -117,9 +122,10 @@ def create_app(
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
     agents, `task_log` asks a host for output, `host_usage` for what its runs use, `others` are the logs of the other
     cells, which are told of pools, `moments` makes views of the past, `operations` tells what this process knows beside
-    the views, `replays` decides rounds again, `plans` plans facts, `placements` derives candidates; `carries` takes
-    commands into runs, `secrets` keeps values, `names` has the key by which names are hashed, `signing_keys` sign facts
-    of proven actors and tokens of runs; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
+    the views, `replays` decides rounds again, `plans` plans facts, `placements` derives candidates, `what_ifs` answers
+    what would have been; `carries` takes commands into runs, `secrets` keeps values, `names` has the key by which names
+    are hashed, `signing_keys` sign facts of proven actors and tokens of runs; `alarm_unread_ms`: see
+    `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
@@ -131,6 +137,7 @@ def create_app(
         context,
         plans=plans,
         placements=placements,
+        what_ifs=what_ifs,
         alarm_unread_ms=alarm_unread_ms,
         execs=carries,
         secrets=secrets,
@@ -183,6 +190,7 @@ def app_over(context: Context, guards: Guarded, gateway: APIRouter | None = None
         causes,
         blame,
         log_pages,
+        what_if_routes,
         audit,
         access,
         system,

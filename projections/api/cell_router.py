@@ -154,7 +154,7 @@ class Router:
                 ["v1", "audit" | "blame" | "events" | "log" | "usage" | "waits"]
                 | ["v1", "host-drains" | "host-cordons" | "host-uncordons" | "host-resumptions" | "host-invitations"]
                 | ["v1", "maintenances" | "maintenance-windows" | "host-pools" | "slas" | "sla-groups", *_]
-                | ["v1", "rounds" | "causes" | "secrets", *_]
+                | ["v1", "rounds" | "causes" | "secrets" | "what-ifs", *_]
                 | ["v1", "cell", "settings" | "operations" | "lockdown"]
                 | ["v1", "lockdowns"]
             ) if len(self._contexts) > 1:

@@ -35,6 +35,7 @@ from projections.api.parameters import known_parameters
 from projections.api.permits import FREE, Permits
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
+from projections.api.what_if_questions import WhatIfs
 from projections.queries import entities, log_time, pool_tree
 from projections.queries.host_map import HostMaps
 from projections.queries.job_counts import JobCounts
@@ -251,6 +252,7 @@ class Context:
     replays: Replays | None = None
     plans: Plans | None = None
     placements: Placements | None = None
+    what_ifs: WhatIfs | None = None
     alarm_unread_ms: int = ALARM_UNREAD_MS
     execs: Execs | None = None
     secrets: Secrets | None = None

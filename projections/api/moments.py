@@ -191,6 +191,7 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         replays=None,
         plans=None,
         placements=None,
+        what_ifs=None,
         beside=[],
         caches=ByLimits(Caches(), Caches.of_limited),
     )

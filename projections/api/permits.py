@@ -54,6 +54,7 @@ OF_THE_CELL = frozenset(
     (
         *("/v1/log", "/v1/log/quarantine", "/v1/cell/operations"),
         *("/v1/rounds/{machine}/{number}", "/v1/rounds/{machine}/{number}/replays"),
+        *("/v1/what-ifs", "/v1/what-ifs/{what_if_id}"),
     )
 )
 """Routes that show all of a cell, or nothing: who may read some pools alone may not read them."""

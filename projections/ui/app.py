@@ -135,7 +135,8 @@ class Ui:
                 text = rendering.html("making.html", self.frame.of(request, page.section) | making)
                 return rendering.answer(request, text, 202, Refresh="1")
             try:
-                return rendering.answer(request, *await run_in_threadpool(self._html, request, page, then))
+                text, status, headers = await run_in_threadpool(self._html, request, page, then)
+                return rendering.answer(request, text, status, **headers)
             except Elsewhere as other:
                 return RedirectResponse(rendering.link(request.query_params.get("at", ""), str(other)), 303)
 
@@ -161,17 +162,21 @@ class Ui:
             now_ms = max(map(_newest_ms, self.contexts.values())) or now_ms
         return Then(self.contexts, now_ms)
 
-    def _html(self, request: Request, page: Page, then: Then) -> tuple[str, int]:
-        """A page and its status; what it can't show it says beside the time bar, which leads to where it can."""
+    def _html(self, request: Request, page: Page, then: Then) -> tuple[str, int, dict[str, str]]:
+        """A page, its status and its headers; what it can't show it says beside the time bar, which leads to where it
+        can. One that shows `again_s` is loaded again after so many seconds.
+        """
         values = self.frame.of(request, page.section)
         with opened(then.contexts, request.path_params, request.query_params, then.now_ms, then.at) as scene:
             values["time"] = self._time_bar(scene)
             values["watch"] = "" if page.for_writing else values["watch"]
             try:
-                return rendering.html(page.template, values | page.load(scene)), 200
+                values |= page.load(scene)
+                headers = {"Refresh": str(values["again_s"])} if values.get("again_s") else {}
+                return rendering.html(page.template, values), 200, headers
             except Problem as problem:
                 fault = {"status": problem.status, "code": problem.code, "text": problem.detail, "watch": ""}
-                return rendering.html("problem.html", values | fault), problem.status
+                return rendering.html("problem.html", values | fault), problem.status, {}
 
     def _time_bar(self, scene: Scene) -> PageValues:
         context, connection = scene.first()

@@ -19,6 +19,7 @@ from projections.ui.pages import (
     pools,
     rounds,
     submit,
+    what_if,
 )
 from projections.ui.scene import Action, Data, Page
 
@@ -41,6 +42,7 @@ PAGES: tuple[Page, ...] = (
     *operations.PAGES,
     *access.PAGES,
     *access_changes.PAGES,
+    *what_if.PAGES,
 )
 DATA: tuple[Data, ...] = (
     *jobs.DATA,
@@ -53,4 +55,5 @@ ACTIONS: tuple[Action, ...] = (
     *host.ACTIONS,
     *rounds.ACTIONS,
     *access_changes.ACTIONS,
+    *what_if.ACTIONS,
 )

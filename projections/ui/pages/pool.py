@@ -25,7 +25,7 @@ from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of
 from projections.ui import wait_bars
-from projections.ui.format import lasts, ms_of, titled
+from projections.ui.format import iso, lasts, ms_of, titled
 from projections.ui.history_lines import history_lines
 from projections.ui.page_values import PageValues
 from projections.ui.pages.pools import Shown, resources_shown, rows_of_level
@@ -34,7 +34,7 @@ from projections.ui.pool_plots import changes, plots
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.rendering import link
 from projections.ui.scene import Page, Scene
-from projections.ui.time_bar import SHORTEST_MS
+from projections.ui.time_bar import MINUTE_MS, SHORTEST_MS
 from projections.views.other_histories import of_pool
 from projections.views.rows import PoolRow
 
@@ -98,6 +98,7 @@ def load(scene: Scene) -> PageValues:
         "wait_keys": wait_bars.keys(weeks),
         "flows": matrix(flows(connection, begin_ms, path)),
         "hours": hours,
+        "what_if": {"from": _minute(begin_ms), "to": _minute(scene.now_ms), "pool": path},
         "choices": HOURS,
         "reserved": reservations(connection, path, RESERVATIONS),
         "spec": _document(path, pool.spec, kinds),
@@ -106,6 +107,11 @@ def load(scene: Scene) -> PageValues:
         **history_lines(scene, connection, of_pool(path)),
         **_children(scene, connection, kinds, level),
     }
+
+
+def _minute(ms: int) -> str:
+    """The minute of a time: links that say it change no more often."""
+    return iso(ms // MINUTE_MS * MINUTE_MS)
 
 
 def _found(scene: Scene, path: str) -> tuple[OpenCell, PoolRow]:

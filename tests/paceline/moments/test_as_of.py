@@ -20,6 +20,7 @@ PARAMETERS = {
     "number": ("3",),
     "version": ("1",),
     "maintenance_id": ("kernel",),
+    "what_if_id": ("w",),
     "window_id": ("night",),
     "name": ("front",),
     "subject:path": ("huge", "paceline.lifecycle:2"),

@@ -42,7 +42,7 @@ UNSEEN = ("/livez", "/readyz", "/problems/{code}", "/v1/events")
 ACCESS = {"binding_id": "viewer", "token_id": "viewer"}
 POOL_OF = {"own": OWN, "other": OTHER}
 METHODS = ("get", "post", "put", "patch", "delete")
-AWAY = ("NO_GATEWAY", "NO_REPLAYS")
+AWAY = ("NO_GATEWAY", "NO_REPLAYS", "NO_WHAT_IFS")
 """The codes of parts that aren't here."""
 UNKNOWN = ("NO_SUCH_POOL", "VERSION_CONFLICT")
 """The codes that are answered about what isn't there, other than 404."""
@@ -77,6 +77,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/pool-plans"): {"pools": [{"path": "{pool}/x"}]},
     ("PUT", "/v1/pools/{path}"): {"reservation": {}},
     ("PATCH", "/v1/pools/{path}"): {"reservation": {}},
+    ("POST", "/v1/what-ifs"): {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "changes": ["/x:share=2"]},
     ("PUT", "/v1/secrets/{name}"): {"value": "eA=="},
     ("PUT", "/v1/sla-groups/{name}"): {"max_unavailable": 1},
 }
@@ -164,7 +165,14 @@ class Matrix:
         pool, job_id, host = (OWN, "own", "h1") if about == "own" else (OTHER, "other", "h2")
         names = {"job_id": job_id, "path": f"{pool[1:]}/x", "host_id": host, "instance": "0"}
         names["name"] = job_id if "secrets" in path else "shared" if "host-pools" in path else "front"
-        others = {"machine": "entitlement", "number": "1", "version": "1", "exec_id": "e", "subject": job_id}
+        others = {
+            "machine": "entitlement",
+            "number": "1",
+            "version": "1",
+            "exec_id": "e",
+            "what_if_id": "w",
+            "subject": job_id,
+        }
         url = path.format(**names, **others, maintenance_id="kernel", window_id="night", **ACCESS)
         token = TOKEN if actor == "cell" else token_of(actor)
         headers = {"If-Match": "*"} if method in ("PUT", "PATCH", "DELETE") else {}

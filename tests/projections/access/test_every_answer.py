@@ -120,6 +120,7 @@ def addresses(api: Api) -> Iterator[str]:
         "version": ("1",),
         "exec_id": ("e",),
         "maintenance_id": ("kernel",),
+        "what_if_id": ("w",),
         "window_id": ("night",),
         "code": ("not-found",),
         "binding_id": ("b", "o"),
