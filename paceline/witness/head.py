@@ -3,7 +3,7 @@
 The rounds pin all that they were decided on (`paceline.history.heads`); what no round has read yet is pinned by the
 hashes of the open ends. Each head has the hash of the one before. Its text is the body of a signed note:
 
-    paceline head 1
+    paceline/head 1
     cell 0
     log 5b0e...                                          who it is of: `events.log.port.identity` of its first round
     head 17
@@ -91,7 +91,7 @@ class SignedHead(NamedTuple):
         return "".join(f"{line}\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"paceline head {FORMAT}"
+        yield f"paceline/head {FORMAT}"
         yield f"cell {self.cell}"
         yield f"log {self.log}"
         yield f"head {self.number}"
@@ -108,8 +108,8 @@ class SignedHead(NamedTuple):
     def parse(cls, text: str) -> "SignedHead":
         """The head in a text; only the very text that `text` makes of it is one. Raises `NoteFault`."""
         title, *lines = text.split("\n")
-        if title != f"paceline head {FORMAT}":
-            newer = title.startswith("paceline head ")
+        if title != f"paceline/head {FORMAT}":
+            newer = title.startswith("paceline/head ")
             raise NoteFault("a newer Paceline wrote it" if newer else "it is no head of a log")
         one: dict[str, str] = {}
         machines, topics = dict[str, Standing](), dict[str, OpenEnd]()

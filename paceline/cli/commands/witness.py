@@ -18,8 +18,8 @@ SECONDS_MIN = 1.0
     invoke_without_command=True,
     epilog=examples(
         "paceline witness key witness-1",
-        "paceline witness --kafka broker:9092 --key witness-1.key --publish s3://heads/cell",
-        "paceline witness --data /var/lib/paceline --key witness-1.key --publish heads --once",
+        "paceline witness --kafka broker:9092 --key w1.key --publish s3://heads/cell",
+        "paceline witness --data /srv/cell --key w1.key --publish heads --once",
         "paceline witness --key witness-2.key --old-key witness-1.key --publish heads",
         "paceline log verify --heads heads --trust witness-1.pub",
     ),

@@ -88,7 +88,7 @@ def test_the_help_groups_the_commands_and_names_the_environment(cli):
         (["submit"], "No such command 'submit'. Did you mean `paceline job submit`?"),
         (["jbo"], "No such command 'jbo'. Did you mean `paceline job`?"),
         (["job", "lst"], "No such command 'lst'. Did you mean `paceline job list`?"),
-        (["frobnicate"], "No such command 'frobnicate'. `paceline -h` lists them."),
+        (["xyzzy"], "No such command 'xyzzy'. `paceline -h` lists them."),
     ],
 )
 def test_an_unknown_command_is_told_with_the_nearest(cli, args, hint):
