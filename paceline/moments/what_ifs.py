@@ -145,7 +145,9 @@ class CellWhatIfs:
 
     def _failed(self, code: int, last: str) -> str:
         if code < 0:  # parts in C end the process where they get no memory
-            return f"its process was ended ({last or f'signal {-code}'}); it may take {self._limits.memory_mib} MiB"
+            why = last or f"signal {-code}"
+            wish = "if that is too little, choose a shorter stretch, or raise what_if.memory_mib"
+            return f"its process was ended ({why}); it may take {self._limits.memory_mib} MiB of memory: {wish}"
         return f"it could not be answered: {last}"
 
     def _watch(self, process: subprocess.Popen[bytes], started: float) -> str:

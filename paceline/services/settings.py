@@ -193,7 +193,7 @@ class WhatIfPart(SettingsTable):
     """`[what_if]`, questions that pages and API ask: the seconds and the MiB of memory that one may take."""
 
     run_s: float = Field(default=600, gt=0)
-    memory_mib: int = Field(default=2048, ge=256)
+    memory_mib: int = Field(default=2048, ge=512)
 
 
 class LogsPart(SettingsTable):
