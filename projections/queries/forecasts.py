@@ -1,7 +1,7 @@
 """When waiting jobs are expected to begin, and how good such forecasts were (decision 128)."""
 
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
@@ -57,6 +57,25 @@ def scores(connection: Connection, pool: str, days: int) -> list[ForecastScore]:
         }
         for row in rows
     ]
+
+
+class ScoreSum(NamedTuple):
+    """The sums of the scores of a method; see `ForecastScoreRow`."""
+
+    method: str
+    scored: int
+    inside: int
+    pinball_ms: int
+    width_ms: int
+
+
+def score_sums(connection: Connection, pool: str, days: int, now_ms: int) -> list[ScoreSum]:
+    """The scores of a pool and those below it, by method, over the last so many days up to a time."""
+    sums = (func.sum(_SCORES[name]) for name in ("count", "inside", "pinball_ms", "width_ms"))
+    last = now_ms // DAY_MS
+    within = _below(_SCORES.pool, pool) & (_SCORES.day > last - days) & (_SCORES.day <= last)
+    query = select(_SCORES.method, *sums).where(within).group_by(_SCORES.method).order_by(_SCORES.method)
+    return [ScoreSum(METHODS[ForecastMethod(method)], *map(int, rest)) for method, *rest in connection.execute(query)]
 
 
 def _below(column: Any, pool: str) -> Any:

@@ -16,7 +16,7 @@ from projections.queries.reason import Reason
 from projections.queries.story_jobs import line_of
 from projections.queries.strategies import strategy_of_job
 from projections.queries.task_columns import TaskColumns, task_columns
-from projections.ui import wait_bars
+from projections.ui import forecast_cards, wait_bars
 from projections.ui.colours import GRID_STATES, OUTCOMES
 from projections.ui.format import lasts, ms_of
 from projections.ui.found_job import FoundJob, find_job, named
@@ -63,6 +63,7 @@ def load(scene: Scene) -> PageValues:
         "open": row.state not in OVER,
         "waiting": row.queued + row.backoff,
         "reasons": reasons,
+        "forecast": forecast_cards.of_job(connection, row, scene.now_ms),
         "failure": failure_shown(connection, row, scene.now_ms),
         "measured": next((each for each in reasons if each["measures"]), None),
         "seen": next((each for each in reasons if each["hosts_considered"] is not None), None),

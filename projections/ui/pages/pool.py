@@ -24,7 +24,7 @@ from projections.queries.pool_tree import pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of
-from projections.ui import wait_bars
+from projections.ui import forecast_cards, wait_bars
 from projections.ui.format import iso, lasts, ms_of, titled
 from projections.ui.history_lines import history_lines
 from projections.ui.page_values import PageValues
@@ -94,6 +94,7 @@ def load(scene: Scene) -> PageValues:
         ),
         "plotted": [(name, titled(name, units[name])) for name in plotted],
         "changes": [(each, link(f"{of.context.cell}/{each['position']}", f"/pools{path}")) for each in changed],
+        "forecast_scores": forecast_cards.of_pool(connection, path, scene.now_ms),
         "wait_weeks": weeks,
         "wait_keys": wait_bars.keys(weeks),
         "flows": matrix(flows(connection, begin_ms, path)),
