@@ -13,7 +13,7 @@ from paceline.forecast.forecaster import Forecast, Raw
 from paceline.forecast.records import Outcome, made, scored
 from projections.ui import app
 from projections.ui.app import Ui
-from tests.projections.conftest import TOKEN
+from tests.projections.conftest import TOKEN, Api
 from tests.projections.ui.views import Pages, pages, text_of
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
@@ -25,18 +25,18 @@ def ui(tmp_path: Path) -> Iterator[Pages]:
         yield held_pages
 
 
-def forecast(ui: Pages, job_id: str, pool: str = "/p", method: ForecastMethod = ForecastMethod.AHEAD) -> Forecast:
+def forecast(ui: Api, job_id: str, pool: str = "/p", method: ForecastMethod = ForecastMethod.AHEAD) -> Forecast:
     """It begins in 5 to 20 minutes, most likely in 10."""
     waits = Quantiles(5 * MINUTE_MS, 10 * MINUTE_MS, 20 * MINUTE_MS)
     return Forecast(job_id, pool, ui.cell.ms, waits, Raw(method, waits, 0.0), 1, MINUTE_MS)
 
 
-def say(ui: Pages, *forecasts: Forecast) -> None:
+def say(ui: Api, *forecasts: Forecast) -> None:
     for event in made(forecasts):
         ui.cell.fact(event)
 
 
-def came(ui: Pages, forecast: Forecast, minutes: int) -> None:
+def came(ui: Api, forecast: Forecast, minutes: int) -> None:
     """The job of a forecast began so many minutes after it was made."""
     for event in scored([Outcome(forecast, forecast.made_ms + minutes * MINUTE_MS)]):
         ui.cell.fact(event)
@@ -49,7 +49,7 @@ def shown(ui: Pages, path: str, later_ms: int = 0) -> str:
         return ui.page(path)
 
 
-def begin(ui: Pages) -> None:
+def begin(ui: Api) -> None:
     """Noon of a day, and a job that waits."""
     ui.cell.ms += DAY_MS - ui.cell.ms % DAY_MS + DAY_MS // 2
     ui.pool("/p")
