@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from prometheus_client import Gauge
+
 from events.acceptance import Chain
 from events.codec import encode
 from events.delivery import Inbox, read_fact
@@ -29,6 +31,14 @@ MOVED_MIN_MS = 30_000
 """A forecast that has moved by less, and by less than a tenth of its interval, isn't said again."""
 RETRY_S = 1.0
 KEY = b"forecasts"
+LOOK_S = 1.0
+"""Seconds between two questions for the ends of the topics."""
+LAG = Gauge("paceline_forecast_lag_records", "Records that forecasts don't know of yet.", ("cell", "topic"))
+PASS_AT = Gauge(
+    "paceline_forecast_pass_seconds",
+    "Time at which all that waits was forecast last, or of the start, since 1970.",
+    ("cell",),
+)
 
 
 class ForecastCell:
@@ -50,6 +60,7 @@ class ForecastCell:
         self._decides, self._now_ms = decides, now_ms
         self._reader: Reader | None = None
         self._trouble = ""
+        self._look_at = 0.0
         self.passes = 0
 
     def step(self) -> bool:
@@ -58,6 +69,8 @@ class ForecastCell:
             reader = self._reader or self._begin()
             records = reader.poll(RECORDS, 0)
             self._take(records)
+            if time.monotonic() >= self._look_at:
+                self._look(reader)
             if not records and self._decides():
                 self._score()
                 if self._now_ms() >= self._due_ms:
@@ -116,7 +129,14 @@ class ForecastCell:
         self._inbox = Inbox(positions, {}, {machine: Chain() for machine in MACHINES}, self._log.cell)
         self._reader = self._history.reader(positions)
         self._due_ms, self._used_s = 0, time.thread_time()
+        PASS_AT.labels(str(self._log.cell)).set(self._now_ms() / 1000)
         return self._reader
+
+    def _look(self, reader: Reader) -> None:
+        """Compares what it has read with the ends of the topics."""
+        for topic, end in reader.ends().items():
+            LAG.labels(str(self._log.cell), topic).set(max(0, end - self._inbox.positions[topic]))
+        self._look_at = time.monotonic() + LOOK_S
 
     def _recall(self, event: Event | None) -> None:
         if isinstance(event, ForecastsMade):
@@ -156,6 +176,7 @@ class ForecastCell:
             self._told[each.job_id] = each
         self._append(made(new))
         self.passes += 1
+        PASS_AT.labels(str(self._log.cell)).set(self._now_ms() / 1000)
         used_s = time.thread_time()
         pause_ms = 1000 * (used_s - self._used_s) / self._cpu_part
         self._used_s = used_s

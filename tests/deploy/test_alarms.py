@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 import events.log.kafka.transactions
 import events.process.cell_failures
 import hostagent.gateway.metrics
+import paceline.forecast.component
 import paceline.services.agent
 import paceline.shadow.follower
 import paceline.witness.metrics
@@ -26,6 +27,7 @@ SOURCES = (
     events.process.cell_failures,
     events.log.kafka.transactions,
     hostagent.gateway.metrics,
+    paceline.forecast.component,
     paceline.services.agent,
     paceline.shadow.follower,
     paceline.witness.metrics,

@@ -11,7 +11,8 @@ from events.codec import decode
 from events.log.port import Log
 from events.records.forecasts import ForecastsMade, ForecastsScored
 from events.topics import ALL, FORECASTS
-from paceline.forecast.component import ForecastCell
+from paceline.forecast import component
+from paceline.forecast.component import EVERY_MS, LAG, PASS_AT, ForecastCell
 from paceline.forecast.forecaster import WAITED_MS
 from paceline.forecast.records import NEVER, read
 from paceline.simulate.scenario.scenario import Scenario
@@ -177,3 +178,18 @@ def test_who_waits_stands_in_the_views_with_its_newest_forecast(tmp_path: Path) 
         of_b, _ = forecasts(connection, "/b", 100, "")
     engine.dispose()
     assert [each["job_id"] for each in of_b] == sorted(job for job, each in newest.items() if each.pool == "/b")
+
+
+def test_metrics_say_how_far_it_has_read_and_when_it_forecast_last(monkeypatch):
+    session, forecaster = played(crowded(jobs=20))
+    cell = session.run.cell
+    assert forecaster.passes > 1
+    passed_at = PASS_AT.labels("0")._value.get()
+    assert cell.clock.ms / 1000 - EVERY_MS / 1000 <= passed_at <= cell.clock.ms / 1000
+    monkeypatch.setattr(component, "RECORDS", 10)
+    behind = ForecastCell(cell.log, cell.log, 100, now_ms=lambda: cell.clock.ms)
+    behind.step()
+    left = {topic: cell.log.bounds(topic)[1] - at for topic, at in behind.positions().items()}
+    assert {topic: LAG.labels("0", topic)._value.get() for topic in left} == left
+    assert sum(left.values()) > 10
+    behind.stop_reading()
