@@ -88,6 +88,13 @@ def export(
     return Exported(records, rounds)
 
 
+def up_to(log: Log, from_ms: int, to_ms: int) -> CutLog:
+    """The log up to the end of a stretch. Raises as `export`."""
+    starts, stops = before(log, from_ms), before(log, to_ms + 1)
+    _check_time(log, starts, stops, from_ms, to_ms)
+    return CutLog(log, closed(log, stops))
+
+
 def _check_time(log: Log, starts: Mapping[str, int], ends: Mapping[str, int], from_ms: int, to_ms: int) -> None:
     """Refuses a time outside the log. One within it in which nothing was appended is a time like any other."""
     bounds = {topic.name: log.bounds(topic.name) for topic in ALL}

@@ -42,13 +42,19 @@ TIME = "2026-08-21T10:40Z"
     help=f"Start of the log range, such as {TIME} or -7d.",
 )
 @click.option("--to", "end", type=Since(), metavar="TIME", help="End of the log range. [default: now]")
-def export(file: Path, data: Path | None, config: Path | None, log: Json, start: str, end: str | None) -> None:
+@click.option("--anonymise", is_flag=True, help="Replace all texts of users and operators by names.")
+def export(
+    file: Path, data: Path | None, config: Path | None, log: Json, start: str, end: str | None, anonymise: bool
+) -> None:
     """Export a log range to one file, with the machine states and views at its start.
 
     They are rebuilt from the log, so the log must be complete, with its archive if needed. The cell may be running.
+    With --anonymise all names are others of the same order, so that the machines decide as they did (docs/replay.md).
+    Times, amounts and the structure of pools and jobs stay.
     """
     from paceline.client.errors import PacelineError
     from paceline.history import exporter as exporting
+    from paceline.history.anonymise.anonymised_log import anonymised
     from paceline.history.importer import history_in
     from paceline.history.open_log import open_log
     from paceline.moments.log_cut import read_time, write_time
@@ -64,11 +70,21 @@ def export(file: Path, data: Path | None, config: Path | None, log: Json, start:
         raise PacelineError(f"{settings.data} begins at {begins}: export from the log that it was taken from.")
     opened = open_log(settings)
     try:
-        done = exporting.export(opened, machines(opened.cell), from_ms, to_ms, file, note)
+        factories = machines(opened.cell)
+        if anonymise:
+            with anonymised(exporting.up_to(opened, from_ms, to_ms), factories, note) as renamed:
+                done = exporting.export(renamed.log, factories, from_ms, to_ms, file, note)
+        else:
+            done = exporting.export(opened, factories, from_ms, to_ms, file, note)
     finally:
         opened.close()
     rounds = ", ".join(f"{name} after round {number}" for name, number in done.rounds.items())
     say(f"{file}: {done.records} records; it starts with {rounds}")
+    if anonymise:
+        same = renamed.rounds - renamed.kept
+        note(f"{same} of {renamed.rounds} rounds were decided again with the new names, alike but for these")
+        if renamed.kept:
+            note(f"{renamed.kept} are written as recorded, without the sentences of machines: see docs/replay.md")
 
 
 @click.command("import", epilog=examples("paceline log import outage.avro --data /tmp/outage"))
