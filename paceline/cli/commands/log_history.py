@@ -81,10 +81,10 @@ def export(
     rounds = ", ".join(f"{name} after round {number}" for name, number in done.rounds.items())
     say(f"{file}: {done.records} records; it starts with {rounds}")
     if anonymise:
-        same = renamed.rounds - renamed.kept
-        note(f"{same} of {renamed.rounds} rounds were decided again with the new names, alike but for these")
-        if renamed.kept:
-            note(f"{renamed.kept} are written as recorded, without the sentences of machines: see docs/replay.md")
+        same = renamed.rounds - renamed.copies
+        note(f"{same} of {renamed.rounds} rounds replayed with the new names: identical but for these")
+        if renamed.copies:
+            note(f"{renamed.copies} are written as recorded, without the sentences of machines: see docs/replay.md")
 
 
 @click.command("import", epilog=examples("paceline log import outage.avro --data /tmp/outage"))

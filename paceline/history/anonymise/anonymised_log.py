@@ -1,7 +1,7 @@
-"""A log with other names: facts are rewritten, rounds written anew (decision 123).
+"""A log with other names: facts are rewritten, rounds written again (decision 123).
 
-Each machine is folded over the new records. A round is decided again in its new words, and written so where that is
-what was recorded but for the names; else what was recorded is written with the new names. Offsets and times stay.
+Each machine is folded over the new records. A round is replayed with the new names, and written so where that is what
+was recorded but for the names; else what was recorded is written with the new names. Offsets and times stay.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,13 +37,13 @@ FACT_TOPICS = tuple(topic.name for topic in VIEWED if topic.machine is None)
 
 
 class Anonymised(NamedTuple):
-    """A log with other names. `rounds`: how many rounds it has; `kept`: those that could not be decided again in their
-    new words, since another logic has decided them, or this one decides otherwise.
+    """A log with other names. `rounds`: how many rounds it has; `copies`: those that are written as recorded, without
+    the sentences of machines, since another logic has decided them, or this one decides otherwise.
     """
 
     log: WrittenLog
     rounds: int
-    kept: int
+    copies: int
 
 
 @contextmanager
@@ -58,9 +58,9 @@ def anonymised(log: Log, machines: Machines, say: Say) -> Iterator[Anonymised]:
         new = WrittenLog(Path(folder), log.cell, starts)
         try:
             _write_facts(log, new, names)
-            say("writing the rounds anew")
+            say("writing the rounds with other names")
             rounds = _write_rounds(log, new, names, machines)
-            yield Anonymised(new, sum(each.rounds for each in rounds), sum(each.kept for each in rounds))
+            yield Anonymised(new, sum(each.rounds for each in rounds), sum(each.copies for each in rounds))
         finally:
             new.close()
 
@@ -141,9 +141,8 @@ def _write_rounds(log: Log, new: WrittenLog, names: Renamed, machines: Machines)
     rounds = [_Rounds(log, new, names, make()) for make in machines.values()]
     while sum(each.step() for each in rounds):
         pass
-    left = [each for each in rounds if not each.is_over]
-    if left:
-        raise PacelineError(f"{left[0].topic} has a round whose inputs aren't in the log. See `paceline log verify`.")
+    if stuck := next((each for each in rounds if not each.is_over), None):
+        raise PacelineError(f"{stuck.topic} has a round whose inputs aren't in the log. See `paceline log verify`.")
     for each in rounds:
         new.pass_over(each.topic, log.bounds(each.topic)[1])
     return rounds
@@ -153,7 +152,7 @@ class _Rounds:
     """The rounds of one machine, rewritten one after another."""
 
     def __init__(self, log: Log, new: WrittenLog, names: Renamed, machine: Machine) -> None:
-        self.rounds = self.kept = 0
+        self.rounds = self.copies = 0
         self._new = new
         self._names = names
         self._fold = Fold(machine, log.cell)
@@ -265,6 +264,6 @@ class _Rounds:
                 out += decided
                 if len(out) == len(recorded):
                     return out
-        self.kept += 1
+        self.copies += 1
         fold.decided(event.now, recorded[len(out) :], event.round, len(out))
         return out + recorded[len(out) :]

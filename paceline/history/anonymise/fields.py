@@ -73,7 +73,7 @@ SPEC = Whole(rules.spec)
 OPAQUE = Whole(rules.opaque)
 CONTENT = Whole(rules.content_hash)
 KEPT = Whole(rules.kept)
-"""Made anew where the round is."""
+"""Written with the round itself."""
 IN_LIST = Whole(rules.kept)
 """Rewritten with the list that it stands in."""
 
@@ -392,7 +392,7 @@ FIELDS: dict[str, dict[str, FieldRule]] = {
     "SecretPut": {"name": SECRET, "digest": TEXT, "pool": POOL},
     "Seen": {"topic": word},
     "Segment": {"topic": word},
-    "Skipped": {"topic": word, "reason": word, "digest": KEPT},
+    "Skipped": {"topic": word, "reason": word, "digest": OPAQUE},
     "SlaGroupDefined": {"group": SLA_GROUP, "command_id": COMMAND, "reason": TEXT},
     "SlaGroupSet": {"group": SLA_GROUP},
     "SlaPolicy": {"replace": word, "group": SLA_GROUP},

@@ -139,8 +139,8 @@ class Whole(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """The rule for what a machine makes of names, such as a sentence: it is made anew. `rewrite`: where it can't be,
-    since another build has decided.
+    """The rule for what a machine makes of names, such as a sentence: it comes with the replay. `rewrite`: where
+    another build has decided.
     """
 
     rewrite: Callable[[Names, Any, Any], Any]
@@ -272,7 +272,7 @@ def _device(names: Names, text: str) -> str:
 
 
 def drained_by(names: Names, text: str, changed: Any) -> str:
-    """What a host is drained for."""
+    """The campaign, window, condition, taint or host pool that a host is drained for."""
     if changed.by == "taint":
         return toleration(names, text)
     return names.of(_DRAINED_BY.get(changed.by, kinds.TEXT), text)
@@ -368,5 +368,5 @@ def unsigned(_names: Names, _value: bytes, _: Any) -> bytes:
 
 
 def kept(_names: Names, value: Any, _: Any) -> Any:
-    """Hashes and decisions of rounds, which are made anew where the round is."""
+    """Hashes and decisions of rounds, which come with the round itself."""
     return value
