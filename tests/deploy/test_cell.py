@@ -180,7 +180,7 @@ def test_a_cell_that_was_added_is_served(cell: RunningCell) -> None:
 def test_ctrl_c_ends_all_of_it(cell: RunningCell) -> None:
     started = time.monotonic()
     children = [pid for pid, _ in _children(cell)]
-    assert len(children) == 12, "Kafka and eleven parts"
+    assert len(children) == 13, "Kafka and twelve parts"
     cell.process.send_signal(signal.SIGINT)
     assert cell.process.wait(END_S) == 0, cell.said
     assert time.monotonic() - started < END_S
