@@ -1,52 +1,43 @@
 """Windows whose tables of time zones end soon: machines have none of their own, so that windows must be set again."""
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, select
 
 from events.codec import decode
 from events.records.hosts import MaintenanceWindowSet
 from events.records.parts import SlaPolicy
+from paceline.services.kept_views import kept_views
 from projections.record_json import at
 from projections.views import tables
 
 SOON_S = 365 * 86_400
-_CELL = re.compile(r"cell-(\d+)")
 
 
 def ending(data: Path, only: int | None = None) -> list[str]:
     """A sentence for each window of hosts or of a job of a data folder whose table ends within a year, or has ended;
     where views are kept there, those of one cell alone or of all.
     """
-    out: list[str] = []
-    for path in [data / "views.sqlite", *sorted(data.glob("cell-*/views.sqlite"))]:
-        match = _CELL.fullmatch(path.parent.name)
-        engine = tables.attach(path) if only is None or match is None or int(match[1]) == only else None
-        if engine is not None:
-            out += _of(engine)
-    return out
+    return [sentence for connection in kept_views(data, only) for sentence in _of(connection)]
 
 
-def _of(engine: Engine) -> Iterator[str]:
+def _of(connection: Connection) -> Iterator[str]:
     soon_s = int(time.time()) + SOON_S
-    with engine.connect() as connection:
-        for window_id, until_s in _of_hosts(connection):
-            if 0 < until_s < soon_s:
-                yield (
-                    f"The cell knows the time zone of maintenance window {window_id} until {at(until_s * 1000)}. "
-                    "Set it again: `paceline maintenance window set FILE`."
-                )
-        for job_id, until_s in _of_jobs(connection):
-            if 0 < until_s < soon_s:
-                yield (
-                    f"The cell knows the time zone of a window of job {job_id} until {at(until_s * 1000)}. "
-                    "Update the job: `paceline job update FILE`."
-                )
-    engine.dispose()
+    for window_id, until_s in _of_hosts(connection):
+        if 0 < until_s < soon_s:
+            yield (
+                f"The cell knows the time zone of maintenance window {window_id} until {at(until_s * 1000)}. "
+                "Set it again: `paceline maintenance window set FILE`."
+            )
+    for job_id, until_s in _of_jobs(connection):
+        if 0 < until_s < soon_s:
+            yield (
+                f"The cell knows the time zone of a window of job {job_id} until {at(until_s * 1000)}. "
+                "Update the job: `paceline job update FILE`."
+            )
 
 
 def _of_hosts(connection: Connection) -> Iterator[tuple[str, int]]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from projections.host_states import HostState
-from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics
+from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics, preemption_loops
 from projections.queries.machine_lag import MachineLag
 from projections.queries.metric_families import Samples
 
@@ -44,6 +44,7 @@ RULES = (
          "a task of pool {label} was ordered {value} s ago"),
     Rule("PacelinePreemptionSlow", "paceline_preemption_oldest_seconds", (), 600, TICKET,
          "an order to preempt is unanswered for {value} s"),
+    Rule("PacelinePreemptsInCircles", preemption_loops.ORDERS.name, (), 0, TICKET, "{label}"),
     Rule("PacelineUpdateStands", "paceline_update_oldest_seconds", (), 3600, TICKET,
          "an update, {label}, has made no progress for {value} s"),
     Rule("PacelineMaintenancePaused", "paceline_maintenances", ("PAUSED",), 0, TICKET,
@@ -70,10 +71,14 @@ def alarms(
     connection: Connection, cell: int, now_ms: int, behind: Mapping[str, int], lags: Sequence[MachineLag]
 ) -> list[Alarm]:
     """The alarms that hold. `behind`: how many records the views don't have yet, per topic; `lags`: of the machines."""
-    families = (machine_lag.LATE, *pool_metrics.FAMILIES, *job_metrics.FAMILIES, *maintenance_metrics.FAMILIES)
+    of_metrics = (pool_metrics, preemption_loops, job_metrics, maintenance_metrics)
+    families = (machine_lag.LATE, *(family for each in of_metrics for family in each.FAMILIES))
     samples: Samples = {family.name: [] for family in families}
     machine_lag.look(lags, str(cell), now_ms, samples)
     pool_metrics.look(connection, str(cell), now_ms, samples)
+    circles = preemption_loops.loops(connection, now_ms)
+    preemption_loops.look(circles, str(cell), samples)
+    sentences = {loop.name: loop.sentence for loop in circles}
     job_metrics.look(connection, str(cell), now_ms, samples)
     maintenance_metrics.look(connection, str(cell), now_ms, samples)
     out = []
@@ -82,6 +87,7 @@ def alarms(
     for rule in RULES:
         for labels, value in samples[rule.metric]:
             if value > rule.above and labels[len(labels) - len(rule.labels) :] == rule.labels:
-                text = rule.text.format(label=labels[1] if len(labels) > 1 else "", value=round(value))
+                label = labels[1] if len(labels) > 1 else ""
+                text = rule.text.format(label=sentences.get(label, label), value=round(value))
                 out.append(Alarm(rule.name, rule.severity, text))
     return out

@@ -10,13 +10,19 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import REGISTRY, Collector
 
 from events.log.port import Log, LogError
-from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics
+from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics, preemption_loops
 from projections.queries.metric_families import Family, Sample, Samples
 from projections.views.reader import Views
 
 KEPT_S = 5.0
 """All metrics of one scrape are of one look at the views."""
-FAMILIES = (machine_lag.LATE, *pool_metrics.FAMILIES, *job_metrics.FAMILIES, *maintenance_metrics.FAMILIES)
+FAMILIES = (
+    machine_lag.LATE,
+    *pool_metrics.FAMILIES,
+    *preemption_loops.FAMILIES,
+    *job_metrics.FAMILIES,
+    *maintenance_metrics.FAMILIES,
+)
 
 
 class _Cell(NamedTuple):
@@ -97,6 +103,7 @@ def _look(cell: str, views: Views, log: Log, alarm_unread_ms: int) -> Samples:
             lags = machine_lag.machine_lags(connection, log, machine_lag.ends_of(log), now_ms, alarm_unread_ms)
             machine_lag.look(list(lags), cell, now_ms, samples)
         pool_metrics.look(connection, cell, now_ms, samples)
+        preemption_loops.look(preemption_loops.loops(connection, now_ms), cell, samples)
         job_metrics.look(connection, cell, now_ms, samples)
         maintenance_metrics.look(connection, cell, now_ms, samples)
     return samples
