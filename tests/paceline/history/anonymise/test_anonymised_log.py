@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import tarfile
 import zlib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from events.codec import CodecError, decode, encode
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
+from events.records.entitlement import GangsHeld
 from events.records.jobs import OverridesUploaded
 from events.records.rounds import RoundCommitted
 from events.rounds import decode_decisions
@@ -31,7 +33,7 @@ from paceline.simulate.session import RunOptions, of_scenario
 from processors.cell_machines import machines
 from tests.helpers import ROOT
 from tests.helpers.drawn import seeds, some
-from tests.helpers.past import changed, past
+from tests.helpers.past import changed, kept, past
 from tests.paceline.history.anonymise.canaries import CANARY, Canaries, kinds
 
 SCENARIOS = sorted((ROOT / "tests" / "scenarios").glob("*/*.yaml"))
@@ -259,3 +261,32 @@ def test_the_command_writes_a_file_that_verifies_and_says_how_much_was_replayed(
         )[0]
         == 1
     )
+
+
+def test_rounds_of_an_earlier_release_are_written_as_they_were_recorded(tmp_path):
+    with tarfile.open(ROOT / "tests" / "upgrade" / "cell-0.3.0.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    log = kept(tmp_path / "data")
+    with anonymised(log, machines(log.cell), silent) as renamed:
+        assert renamed.copies == renamed.rounds > 200
+        results = [each.result for each in verify(renamed.log, machines(log.cell))]
+        assert [each.difference for each in results] == [None] * len(MACHINES)
+        assert sum(each.folded for each in results) == renamed.rounds
+
+
+def test_a_round_that_is_decided_otherwise_stays_so_under_other_names(monkeypatch):
+    """What the log shows of a fault is shown to whom it is given too, at the same place."""
+    log, machine = past(), machines(0)["entitlement"]
+    decide = type(machine()).decide
+
+    def faulty(self, now, caught_up, budget):
+        return [each for each in decide(self, now, caught_up, budget) if not isinstance(each, GangsHeld)]
+
+    monkeypatch.setattr(type(machine()), "decide", faulty)
+    plain = verify(log, {"entitlement": machine})[0].result.difference
+    assert plain is not None
+    with anonymised(log, machines(0), silent) as renamed:
+        assert renamed.copies > 0
+        new = verify(renamed.log, {"entitlement": machine})[0].result.difference
+    assert new is not None
+    assert (new.round, new.index) == (plain.round, plain.index)
