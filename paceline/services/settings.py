@@ -284,6 +284,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "service": ServicePart,
     "logs": LogsPart,
     "views": ViewsPart,
+    "forecast": ForecastPart,
     "what_if": WhatIfPart,
     "tls": TlsPart,
     "oidc": OidcPart,

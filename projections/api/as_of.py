@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from events.log.port import LogError
+from events.topics import BY_NAME
 from projections.access.identity import present
 from projections.api.context import READ_WAIT_S, Context, client_of
 from projections.api.errors import log_problem
@@ -139,7 +140,8 @@ def _from(scope: Scope, moment: Moment, request: Request) -> Scope:
     rest = _without_moment(scope)
     if request.headers.get("last-event-id") or cell is None or cell not in moment.ends:
         return rest
-    cursor = write_cursor(dict(moment.ends[cell]), "", 0)
+    # events are facts and decisions: forecasts, which the views have too, are none
+    cursor = write_cursor({topic: end for topic, end in moment.ends[cell].items() if topic in BY_NAME}, "", 0)
     return _begun_at(rest, cursor)
 
 
