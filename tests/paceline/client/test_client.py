@@ -293,6 +293,7 @@ def test_the_order_of_settings(monkeypatch, tmp_path):
         "kafka_options": {}, "schema_registry_url": "", "cell": 0, "archive": "",
         "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(), "oidc": OidcPart().model_dump(),
         "alarm_unread_after": 30.0, "signing_keys": None,
+        "forecast": {"cpu_percent": 5}, "what_if": {"memory_mib": 2048, "run_s": 600},
         "tls": {"cert": None, "key": None, "client_ca": None},
     }  # fmt: skip
     monkeypatch.setenv("PACELINE_UP__LISTEN", "of-env:3")
