@@ -1,4 +1,4 @@
-"""One side of a pair of `bench whatif` in a process of its own: `python -m bench._whatif_side HISTORY FROM_MS TO_MS`.
+"""One side of a pair of `bench whatif`, as a process: `python -m bench._whatif_side HISTORY FROM_MS TO_MS JITTER_MS`.
 
 HISTORY is a data folder, or a file of `paceline log export`. Prints as JSON the CPU of reading history and of a branch
 without a change, and how like history that is.
@@ -19,12 +19,11 @@ from paceline.whatif.run_table import RunTable
 from paceline.whatif.stretch import read_stretch
 
 NEAR_S = (1, 10, 60)
-JITTER_MS = 0
 
 
 def main() -> None:
     """Runs it."""
-    history, from_ms, to_ms = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    history, (from_ms, to_ms, jitter_ms) = Path(sys.argv[1]), map(int, sys.argv[2:])
     file, data = (history, None) if history.is_file() else (None, history)
     with imported_history(file, data) as folder:
         opened = load(None, data=folder)
@@ -33,7 +32,7 @@ def main() -> None:
         stretch = read_stretch(log, from_ms, to_ms, lambda name: start_of(opened.data, name))
         read_s = time.process_time() - began
         began = time.process_time()
-        branch = Branch(stretch, Change(), 1, JITTER_MS)
+        branch = Branch(stretch, Change(), 1, jitter_ms)
         branch.run()
         side_s = time.process_time() - began
         recorded = Measured(stretch.runs, from_ms, to_ms)

@@ -131,15 +131,17 @@ def groups_of(job: Job) -> list[Group]:
 
 
 def share_within(recorded: Mapping[str, Wait], again: Mapping[str, Wait], within_ms: int) -> float | None:
-    """The share of the jobs that began in history which begin again within so many milliseconds of when they did."""
-    begun = {job_id: wait for job_id, wait in recorded.items() if wait.began_ms != NEVER}
-    if not begun:
-        return None
-    near = sum(
-        job_id in again and again[job_id].began_ms != NEVER and abs(again[job_id].began_ms - wait.began_ms) <= within_ms
-        for job_id, wait in begun.items()
+    """The share of the jobs that begin in history or again which do so in both, within so many milliseconds of
+    each other; None: none does.
+    """
+    before, after = (
+        {job_id: wait.began_ms for job_id, wait in waits.items() if wait.began_ms != NEVER}
+        for waits in (recorded, again)
     )
-    return near / len(begun)
+    if not (either := before.keys() | after.keys()):
+        return None
+    both = before.keys() & after.keys()
+    return sum(abs(after[job_id] - before[job_id]) <= within_ms for job_id in both) / len(either)
 
 
 def share_on_same_host(recorded: Mapping[str, Wait], again: Mapping[str, Wait]) -> float | None:

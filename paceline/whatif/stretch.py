@@ -85,6 +85,13 @@ def read_stretch(log: Log, from_ms: int, to_ms: int, stored: Stored = lambda mac
     return Stretch(log, from_ms, to_ms, starts, ends, stores, _runs(log), list(_facts(log, starts, ends)))
 
 
+def end_ms(log: Log) -> int:
+    """When the last record of a log was written, and a millisecond more, since 1970."""
+    spans = {topic.name: log.bounds(topic.name) for topic in ALL}
+    last = (record.at_ms for topic, (start, end) in spans.items() for record in log.scan(topic, max(start, end - 1)))
+    return max(last, default=0) + 1
+
+
 def _folded(log: Log, name: str, starts: Mapping[str, int], store: MemoryStore | None) -> MemoryStore:
     """The store of a machine after its last round before the stretch."""
     store = store or MemoryStore()

@@ -25,7 +25,7 @@ from paceline.cli.commands.common import (
     output_option,
 )
 from paceline.client.json_type import Json
-from paceline.output import Column, live, note, now, say, show, span, table
+from paceline.output import Column, live, note, say, show, span, table
 
 if TYPE_CHECKING:
     from events.log.port import Log
@@ -53,7 +53,7 @@ ANSWERS_SHOWN = 3
 @click.option(
     "--from", "start", type=Since(), metavar="TIME", help="Start of the stretch: a time, or -7d. [default: of FILE]"
 )
-@click.option("--to", "end", type=Since(), metavar="TIME", help="End of the stretch. [default: of FILE, or now]")
+@click.option("--to", "end", type=Since(), metavar="TIME", help="End of the stretch. [default: of FILE, or of the log]")
 @click.option(
     "--set", "settings", multiple=True, metavar="PATH:FIELD[:RESOURCE]=VALUE",
     help="What is otherwise: a field of a pool, or cell:NAME=VALUE. May be repeated.",
@@ -134,7 +134,7 @@ def what_if(
     read = read_change(file) if file is not None else ReadFile({}, [])
     with _history(history, data, config, log) as (base, opened):
         folder = opened.data
-        from_ms, to_ms = _times(history, start, end)
+        from_ms, to_ms = _times(history, start, end, base)
         stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
         change = with_file(stretch, change_of(stretch, [*read.settings, *changes], read.pools), read)
         take = partial(_keep, stretch, folder, out) if keep and out is not None else None
@@ -155,16 +155,19 @@ def what_if(
     return int(worst(verdicts))
 
 
-def _times(file: Path | None, start: str | None, end: str | None) -> tuple[int, int]:
-    """The start and end of the stretch in milliseconds since 1970: of a file all of it, unless they are given."""
+def _times(file: Path | None, start: str | None, end: str | None, log: "Log") -> tuple[int, int]:
+    """The start and end of the stretch in milliseconds since 1970: of a file all of it, of a log up to its last record,
+    unless they are given.
+    """
     from paceline.history.history_file import read
     from paceline.moments.log_cut import read_time
+    from paceline.whatif.stretch import end_ms
 
     if start is None and file is None:
         raise click.UsageError("say where the stretch starts: --from TIME")
     whole = next(read(file)).fields if file is not None else {}
     from_ms = read_time(start) if start else int(whole["from_ms"])
-    to_ms = read_time(end) if end else whole.get("to_ms") or int(now().timestamp() * 1000)
+    to_ms = read_time(end) if end else whole.get("to_ms") or end_ms(log)
     if from_ms >= to_ms:
         raise click.UsageError("--from isn't before --to")
     return from_ms, to_ms
