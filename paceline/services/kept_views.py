@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from projections.queries.preemption_loops import loops
+from projections.queries.stalls import stalls
 from projections.views import tables
 
 _CELL = re.compile(r"cell-(\d+)")
@@ -27,8 +28,11 @@ def kept_views(data: Path, only: int | None = None) -> Iterator[Connection]:
             engine.dispose()
 
 
-def circles(data: Path, only: int | None = None) -> list[str]:
-    """A sentence for each loop of preemption that goes on."""
+def circles_and_stalls(data: Path, only: int | None = None) -> list[str]:
+    """A sentence for each loop of preemption that goes on, and for each job that is forgotten."""
     now_ms = int(time.time() * 1000)
-    sentences = (loop.sentence for connection in kept_views(data, only) for loop in loops(connection, now_ms))
+    sentences: list[str] = []
+    for connection in kept_views(data, only):
+        sentences += [loop.sentence for loop in loops(connection, now_ms)]
+        sentences += [stall.sentence for stall in stalls(connection)]
     return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences]

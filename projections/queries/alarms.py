@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from projections.host_states import HostState
-from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics, preemption_loops
+from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics, preemption_loops, stalls
 from projections.queries.machine_lag import MachineLag
 from projections.queries.metric_families import Samples
 
@@ -45,6 +45,7 @@ RULES = (
     Rule("PacelinePreemptionSlow", "paceline_preemption_oldest_seconds", (), 600, TICKET,
          "an order to preempt is unanswered for {value} s"),
     Rule("PacelinePreemptsInCircles", preemption_loops.ORDERS.name, (), 0, TICKET, "{label}"),
+    Rule("PacelineWorkStalls", stalls.STALLED.name, (), 0, PAGE, "{label}"),
     Rule("PacelineUpdateStands", "paceline_update_oldest_seconds", (), 3600, TICKET,
          "an update, {label}, has made no progress for {value} s"),
     Rule("PacelineMaintenancePaused", "paceline_maintenances", ("PAUSED",), 0, TICKET,
@@ -71,14 +72,16 @@ def alarms(
     connection: Connection, cell: int, now_ms: int, behind: Mapping[str, int], lags: Sequence[MachineLag]
 ) -> list[Alarm]:
     """The alarms that hold. `behind`: how many records the views don't have yet, per topic; `lags`: of the machines."""
-    of_metrics = (pool_metrics, preemption_loops, job_metrics, maintenance_metrics)
+    of_metrics = (pool_metrics, preemption_loops, stalls, job_metrics, maintenance_metrics)
     families = (machine_lag.LATE, *(family for each in of_metrics for family in each.FAMILIES))
     samples: Samples = {family.name: [] for family in families}
     machine_lag.look(lags, str(cell), now_ms, samples)
     pool_metrics.look(connection, str(cell), now_ms, samples)
     circles = preemption_loops.loops(connection, now_ms)
     preemption_loops.look(circles, str(cell), samples)
-    sentences = {loop.name: loop.sentence for loop in circles}
+    standing = stalls.stalls(connection)
+    stalls.look(standing, str(cell), samples)
+    sentences = {loop.name: loop.sentence for loop in circles} | {each.job_id: each.sentence for each in standing}
     job_metrics.look(connection, str(cell), now_ms, samples)
     maintenance_metrics.look(connection, str(cell), now_ms, samples)
     out = []

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import REGISTRY, Collector
 
 from events.log.port import Log, LogError
-from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics, preemption_loops
+from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics, preemption_loops, stalls
 from projections.queries.metric_families import Family, Sample, Samples
 from projections.views.reader import Views
 
@@ -20,6 +20,7 @@ FAMILIES = (
     machine_lag.LATE,
     *pool_metrics.FAMILIES,
     *preemption_loops.FAMILIES,
+    *stalls.FAMILIES,
     *job_metrics.FAMILIES,
     *maintenance_metrics.FAMILIES,
 )
@@ -104,6 +105,7 @@ def _look(cell: str, views: Views, log: Log, alarm_unread_ms: int) -> Samples:
             machine_lag.look(list(lags), cell, now_ms, samples)
         pool_metrics.look(connection, cell, now_ms, samples)
         preemption_loops.look(preemption_loops.loops(connection, now_ms), cell, samples)
+        stalls.look(stalls.stalls(connection), cell, samples)
         job_metrics.look(connection, cell, now_ms, samples)
         maintenance_metrics.look(connection, cell, now_ms, samples)
     return samples

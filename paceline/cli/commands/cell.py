@@ -60,7 +60,8 @@ def check(
 ) -> int:
     """Check the broker, topics and their settings; the epoch, round, lag, owner and state hash of each machine; and on
     Kafka that each cell has views, a gateway, and, if a fan-out runs, its share of it; where the views are, also the
-    windows whose time zones the cell knows for less than a year, and who preempts each other again and again.
+    windows whose time zones the cell knows for less than a year, who preempts each other again and again, and work that
+    fits and is forgotten.
 
     Exits with 0 if all checks pass, 1 with a line for each problem, 6 if the log can't be reached. Only the newest
     rounds are checked; `paceline log verify` replays all of them.
@@ -93,14 +94,14 @@ class Verdict(NamedTuple):
 
 def judged(settings: "Settings", only: int | None) -> Verdict:
     """Looks at the cells that settings name. Raises `LogError`."""
-    from paceline.services.kept_views import circles
+    from paceline.services.kept_views import circles_and_stalls
     from paceline.services.zone_tables import ending
 
     if settings.kafka:
         statuses, groups, problems = _on_kafka(settings, only)
     else:
         statuses, groups, problems = _embedded(settings, only), {}, []
-    problems += ending(settings.data, only) + circles(settings.data, only)
+    problems += ending(settings.data, only) + circles_and_stalls(settings.data, only)
     return Verdict(statuses, groups, problems + [line for each in statuses for line in each.problems])
 
 
