@@ -422,6 +422,7 @@ def test_lists_leave_specs_to_the_jobs_themselves(api):
     one = api.get("/v1/jobs/a")
     assert one.pop("spec")["env"] == {"A": "x" * 1000}
     assert one.pop("next_wake_up") is None
+    assert one.pop("forecast") is None
     assert one.pop("strategy_in_effect")["name"] == "pack"
     assert listed == one
     assert listed["labels"] == {"team": "maps"}
