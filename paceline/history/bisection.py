@@ -87,8 +87,9 @@ class HistorySearch:
             )
         inbox = Inbox(positions, {}, chains, self._log.cell)
         reader = CutLog(self._log, until).reader(positions)
+        ends = {topic: until[topic] for topic in positions}
         try:
-            while inbox.waiting or any(reader.position(topic) < end for topic, end in until.items()):
+            while inbox.waiting or any(reader.position(topic) < end for topic, end in ends.items()):
                 inbox.add(reader.poll(RECORDS, WAIT_S))
                 count = 0
                 for delivered in inbox.deliver(RECORDS):
@@ -100,7 +101,7 @@ class HistorySearch:
                         self._fold(delivered, event)
                         self._summarise(delivered, event)
                         yield delivered, event
-                if not count and all(reader.position(topic) >= end for topic, end in until.items()):
+                if not count and all(reader.position(topic) >= end for topic, end in ends.items()):
                     return
         finally:
             reader.close()

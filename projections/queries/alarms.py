@@ -45,7 +45,7 @@ RULES = (
     Rule("PacelinePreemptionSlow", "paceline_preemption_oldest_seconds", (), 600, TICKET,
          "an order to preempt is unanswered for {value} s"),
     Rule("PacelinePreemptsInCircles", preemption_loops.ORDERS.name, (), 0, TICKET, "{label}"),
-    Rule("PacelineWorkStalls", stalls.STALLED.name, (), 0, PAGE, "{label}"),
+    Rule("PacelineWorkStalls", stalls.STALLED.name, (), 0, TICKET, "{label}"),
     Rule("PacelineUpdateStands", "paceline_update_oldest_seconds", (), 3600, TICKET,
          "an update, {label}, has made no progress for {value} s"),
     Rule("PacelineMaintenancePaused", "paceline_maintenances", ("PAUSED",), 0, TICKET,
