@@ -26,7 +26,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def pools(answer: str) -> set[str]:
     """The pools that an answer has figures of."""
-    return {row["of"] for row in json.loads(answer)["figures"] if row["of"].startswith("/")}
+    return {row["name"] for row in json.loads(answer)["figures"] if row["of"] == "pool"}
 
 
 def test_the_log_of_a_cell_of_0_3_is_asked_from_before_its_start_to_its_end(data, capsys):
@@ -41,4 +41,4 @@ def test_after_the_end_of_a_log_of_0_3_there_is_nothing_to_ask_about(data, capsy
 
 def test_an_export_of_a_real_cell_is_asked_as_a_whole(capsys):
     assert run(["what-if", str(HALF), *CHANGE]) == 0
-    assert pools(capsys.readouterr().out)
+    assert pools(capsys.readouterr().out) == {"/a", "/b", "/c"}
