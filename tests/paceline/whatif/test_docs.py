@@ -15,7 +15,8 @@ from tests.helpers import ROOT
 from tests.paceline.whatif.recorded import THREE_TEAMS
 
 PAGE = ROOT / "docs" / "what-if.md"
-SHOWN = re.compile(r"```\n\$ paceline (what-if .*)\n((?:.*\n)*?)```\n")
+OUTAGE = ROOT / "examples" / "scenarios" / "outage.yaml"
+SHOWN = re.compile(r"```\n\$ paceline (.*)\n((?:.*\n)*?)```\n")
 
 
 def outputs(folder: Path) -> dict[str, str]:
@@ -24,6 +25,7 @@ def outputs(folder: Path) -> dict[str, str]:
     with chdir(folder), redirect_stderr(io.StringIO()):
         with redirect_stdout(io.StringIO()):
             run(["simulate", str(THREE_TEAMS), "--data", "cell"])
+            run(["simulate", str(OUTAGE), "--data", "outage"])
         for words, _ in SHOWN.findall(PAGE.read_text()):
             with redirect_stdout(io.StringIO()) as out:
                 run(shlex.split(words))
