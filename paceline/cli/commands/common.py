@@ -326,6 +326,19 @@ class MomentText(click.ParamType):
         )
 
 
+def drain_options(function: F) -> F:
+    """Adds `--batch` and `--deadline`: what batch tasks do on hosts that are emptied, and until when."""
+    batch = click.option(
+        "--batch",
+        type=click.Choice(["wait", "move"]),
+        default="wait",
+        show_default=True,
+        help="wait: batch tasks run to their end; move: preemptible ones leave at once.",
+    )
+    text = "The deadline, from now on, such as 2h."
+    return batch(click.option("--deadline", type=Duration(), metavar="TIME", help=text)(function))
+
+
 def at_option(function: F) -> F:
     """`--at`, taken by `with_client`."""
     return click.option(

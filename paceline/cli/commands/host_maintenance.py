@@ -14,6 +14,7 @@ from paceline.cli.commands.common import (
     at_option,
     cell_option,
     complete,
+    drain_options,
     examples,
     output_option,
     with_client,
@@ -58,14 +59,7 @@ def time_of(seconds: float | None) -> str | None:
 @click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete("host"))
 @click.option("--attribute", metavar="KEY=VALUE", help="Instead of IDs: the hosts with this attribute.")
 @click.option("--max-hosts", type=click.IntRange(1, 100_000), help="So many of these hosts, the cheapest to drain.")
-@click.option(
-    "--batch",
-    type=click.Choice(["wait", "move"]),
-    default="wait",
-    show_default=True,
-    help="wait: batch tasks run to their end; move: preemptible ones leave at once.",
-)
-@click.option("--deadline", type=Duration(), metavar="TIME", help="The deadline, from now on, such as 2h.")
+@drain_options
 @click.option(
     "--escalate",
     type=click.Choice(["wait", "preempt", "force"]),

@@ -14,6 +14,7 @@ from paceline.cli.commands.common import (
     at_option,
     cell_option,
     complete,
+    drain_options,
     examples,
     list_options,
     output_option,
@@ -213,14 +214,7 @@ def assign(
 @click.option(
     "--count", type=click.IntRange(1, INT_MAX), help="Instead of IDs: so many, whose work is worth least first."
 )
-@click.option(
-    "--batch",
-    type=click.Choice(["wait", "move"]),
-    default="wait",
-    show_default=True,
-    help="wait: batch tasks run to their end; move: preemptible ones leave at once.",
-)
-@click.option("--deadline", type=Duration(), metavar="TIME", help="The deadline, from now on, such as 2h.")
+@drain_options
 @click.option(
     "--escalate",
     type=click.Choice(["wait", "preempt", "force"]),
