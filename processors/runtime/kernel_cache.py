@@ -114,7 +114,10 @@ def watch(machine: Machine) -> None:
 
 def use_kept(machine: Machine) -> None:
     """Lets compiled kernels decide from now on where they are kept and pay, for simulations: these compile none."""
-    if not _is_used and isinstance(machine, Placement) and _pays(machine) and is_filled():
+    if _looked or not isinstance(machine, Placement) or not _pays(machine):
+        return
+    _looked.append(True)
+    if is_filled():
         _use()
 
 
@@ -124,7 +127,8 @@ def _pays(machine: Placement) -> bool:
 
 
 _threads: list[Thread] = []
-_is_used: list[bool] = []
+_looked: list[bool] = []
+"""Whether a simulation has looked for kept kernels: each step asks, and a look reads files."""
 
 
 def _fetch() -> None:
@@ -137,7 +141,6 @@ def _fetch() -> None:
 def _use() -> None:
     use(load())
     of_cards.use(load_of_cards())
-    _is_used.append(True)
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from processors.runtime import kernel_cache
 @pytest.fixture(autouse=True)
 def _numpy_decides() -> Iterator[None]:
     """Whatever was used before in this process."""
-    with patch.object(kernel_cache, "_is_used", []):
+    with patch.object(kernel_cache, "_looked", []):
         use(VECTORS)
         yield
         use(VECTORS)
@@ -49,8 +49,11 @@ def test_a_simulation_uses_kernels_that_are_kept_and_compiles_none():
         with patch.object(kernel_cache, "is_filled", lambda: False):
             kernel_cache.use_kept(Placement())
             assert now() is VECTORS
-        kernel_cache.load()
-        (kernel_cache.folder() / kernel_cache.READY).touch()
+        with patch.object(kernel_cache, "is_filled", pytest.fail):  # nobody looks again
+            kernel_cache.use_kept(Placement())
+    kernel_cache.load()
+    (kernel_cache.folder() / kernel_cache.READY).touch()
+    with patch.object(kernel_cache, "ENGINE_FROM", 0), patch.object(kernel_cache, "_looked", []):
         kernel_cache.use_kept(Lifecycle())
         assert now() is VECTORS
         kernel_cache.use_kept(Placement())
