@@ -15,8 +15,8 @@ from paceline.history.start_state import start_of
 from paceline.services.settings import load
 from paceline.whatif.branch import Branch, Change
 from paceline.whatif.figures import Measured, share_on_same_host, share_within
-from paceline.whatif.run_table import RunTable
 from paceline.whatif.stretch import read_stretch
+from tests.paceline.whatif.recorded import orders
 
 NEAR_S = (1, 10, 60)
 
@@ -30,6 +30,7 @@ def main() -> None:
         log = open_log(opened)
         began = time.process_time()
         stretch = read_stretch(log, from_ms, to_ms, lambda name: start_of(opened.data, name))
+        _ = stretch.lengths  # learnt once, for all sides
         read_s = time.process_time() - began
         began = time.process_time()
         branch = Branch(stretch, Change(), 1, jitter_ms)
@@ -52,17 +53,6 @@ def main() -> None:
         branch.close()
         log.close()
     print(json.dumps(out))
-
-
-def orders(table: RunTable, from_ms: int, to_ms: int) -> set[tuple[str, int, int, str]]:
-    """The runs that were ordered between two times: job, instance, when, where."""
-    return {
-        (job.job_id, instance, run.ordered_ms, table.hosts[run.host])
-        for job in table.jobs.values()
-        for instance in job.runs
-        for run in table.runs_of(job, instance)
-        if from_ms <= run.ordered_ms < to_ms
-    }
 
 
 def _percent(share: float | None) -> float:

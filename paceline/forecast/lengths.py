@@ -1,8 +1,8 @@
-"""The lengths of runs, learnt from those that have ended (groups as in `paceline.whatif.lengths`)."""
+"""The lengths of runs, learnt from those that have ended."""
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -12,8 +12,9 @@ GROUP_LENGTHS, WIDE_LENGTHS = 200, 2000
 """So many of the last lengths are kept of an owner, and of a pool or the cell."""
 GROUPS_MAX = 10_000
 """So many groups are kept, those that were learnt from last."""
-GUESS_MS = 60_000.0
+GUESS_MS = 60_000
 """The length of a run of which nothing is known, as long again as it has lasted, at least this."""
+Group = tuple[object, ...]
 
 
 class Like(NamedTuple):
@@ -30,13 +31,13 @@ class Past:
     """The lengths of the runs that have ended, in milliseconds, or as parts of the limit."""
 
     def __init__(self) -> None:
-        self._groups: OrderedDict[tuple[object, ...], deque[float]] = OrderedDict()
-        self._sorted: dict[tuple[object, ...], list[float]] = {}
+        self._groups: OrderedDict[Group, deque[float]] = OrderedDict()
+        self._sorted: dict[Group, list[float]] = {}
 
     def learn(self, like: Like, ran_ms: int) -> None:
         """A run has ended by itself."""
-        for key, unit, size in _groups(like):
-            group = self._groups.setdefault(key, deque(maxlen=size))
+        for key, unit in _groups(like):
+            group = self._groups.setdefault(key, deque(maxlen=_size(key)))
             group.append(ran_ms / unit)
             self._groups.move_to_end(key)
             self._sorted.pop(key, None)
@@ -47,11 +48,10 @@ class Past:
         """So many lengths of a run that has lasted `passed_ms` already."""
         if like.endless:
             return [float("inf")] * count
-        for key, unit, _ in _groups(like):
+        for key, unit in _groups(like):
             lengths = self._ordered(key)
-            first = bisect_right(lengths, passed_ms / unit)
-            if (longer := len(lengths) - first) >= LIKE_MIN:
-                return [lengths[first + int(random.random() * longer)] * unit for _ in range(count)]
+            if longer := longer_than(lengths, passed_ms / unit):
+                return [lengths[longer[int(random.random() * len(longer))]] * unit for _ in range(count)]
         if like.limit_ms > passed_ms:
             return [passed_ms + random.random() * (like.limit_ms - passed_ms) for _ in range(count)]
         return [passed_ms + max(GUESS_MS, passed_ms)] * count
@@ -62,24 +62,39 @@ class Past:
             return float("inf")
         if like.limit_ms:
             return max(float(like.limit_ms), passed_ms)
-        for key, _, _ in _groups(like):
+        for key, _ in _groups(like):
             lengths = self._ordered(key)
-            longer = lengths[bisect_right(lengths, passed_ms) :]
-            if len(longer) >= LIKE_MIN:
-                return sum(longer) / len(longer)
+            if longer := longer_than(lengths, passed_ms):
+                return sum(lengths[longer.start :]) / len(longer)
         return passed_ms + max(GUESS_MS, passed_ms)
 
-    def _ordered(self, key: tuple[object, ...]) -> list[float]:
+    def _ordered(self, key: Group) -> list[float]:
         lengths = self._sorted.get(key)
         if lengths is None:
             lengths = self._sorted[key] = sorted(self._groups.get(key, ()))
         return lengths
 
 
-def _groups(like: Like) -> Iterator[tuple[tuple[object, ...], float, int]]:
-    """The groups of runs like those of a job, the nearest first: key, unit of its lengths, and how many it keeps."""
-    part, unit = ("limit", float(like.limit_ms)) if like.limit_ms else ("whole", 1.0)
-    yield ("owner and limit", like.owner, like.limit_ms), 1.0, GROUP_LENGTHS
-    yield ("owner", like.owner, part), unit, GROUP_LENGTHS
-    yield ("pool", like.pool, part), unit, WIDE_LENGTHS
-    yield ("cell", part), unit, WIDE_LENGTHS
+def longer_than(lengths: Sequence[float], floor: float) -> range:
+    """The places of the lengths, which ascend, that are greater than a floor; empty where fewer than `LIKE_MIN` are."""
+    places = range(bisect_right(lengths, floor), len(lengths))
+    return places if len(places) >= LIKE_MIN else range(0)
+
+
+def groups_of(owner: str, pool: str, limit_ms: int) -> Iterator[tuple[Group, int]]:
+    """The groups of runs like those of a job, the nearest first, and the unit of their lengths: a millisecond, or the
+    limit of each job, of which lengths are parts then.
+    """
+    part, unit = ("limit", limit_ms) if limit_ms else ("whole", 1)
+    yield ("owner and limit", owner, limit_ms), 1
+    yield ("owner", owner, part), unit
+    yield ("pool", pool, part), unit
+    yield ("cell", part), unit
+
+
+def _groups(like: Like) -> Iterator[tuple[Group, int]]:
+    return groups_of(like.owner, like.pool, like.limit_ms)
+
+
+def _size(group: Group) -> int:
+    return WIDE_LENGTHS if group[0] in ("pool", "cell") else GROUP_LENGTHS

@@ -6,7 +6,6 @@ to where their spans begin, the change is made there, and each round from there 
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,11 +21,9 @@ from paceline.history.watched_fold import WatchedFold
 from paceline.moments.log_cut import CutLog
 from paceline.moments.ordered_work import read_order
 from paceline.shadow.changed_fold import ENTITLEMENT, answers_of, change
-from paceline.whatif.run_table import RunTable
-from paceline.whatif.settings import Setting, change_of
-from paceline.whatif.stretch import Stretch
+from paceline.whatif.settings import Setting, change_from
 from processors.cell_machines import machines
-from processors.runtime.fold import Fold
+from processors.entitlement.machine import Entitlement
 
 MODULE = "paceline.shadow.change_worker"
 
@@ -39,17 +36,6 @@ class ChangeOrder(msgspec.Struct, frozen=True):
     settings: list[tuple[str, str, str, Any]]
 
 
-@dataclass(frozen=True)
-class Present(Stretch):
-    """The present of a cell, as a stretch in which nothing comes."""
-
-    entitlement: Fold
-
-    def fold(self, name: str) -> Fold:
-        """Implements `Stretch.fold`, of entitlement alone."""
-        return self.entitlement
-
-
 def main() -> int:
     """Does what standard input orders."""
     order = read_order(ChangeOrder, 0)
@@ -60,9 +46,9 @@ def main() -> int:
 def comparisons(log: Log, order: ChangeOrder, write: Write) -> list[Comparison]:
     """The machines, each with the change from where its span begins. Raises `InvalidValue`."""
     folds = {name: folded(log, order.order, name) for name in MACHINES}
-    present = Present(log, 0, 0, {}, {}, {}, RunTable(), [], folds[ENTITLEMENT])
-    settings = [Setting(*each) for each in order.settings]
-    the_change = change_of(present, settings, order.pools)
+    machine = folds[ENTITLEMENT].machine
+    assert isinstance(machine, Entitlement)
+    the_change = change_from(machine, log.cell, [Setting(*each) for each in order.settings], order.pools)
     if not the_change.lines:
         raise InvalidValue("Nothing would be changed: pools and settings are as the change has them.")
     answers = answers_of(folds[ENTITLEMENT], the_change.first)

@@ -23,11 +23,11 @@ from paceline.history.start_state import start_of
 from paceline.moments.order import WhatIfOrder, WhatIfProgress, WhatIfResult
 from paceline.moments.ordered_work import read_order
 from paceline.services.settings import Settings
-from paceline.whatif.change_file import ReadFile, read_change, with_file
+from paceline.whatif.change_file import ReadFile, read_change, whole_change
 from paceline.whatif.compare import compare
 from paceline.whatif.html import values_of
 from paceline.whatif.report import body_of
-from paceline.whatif.settings import change_of, read_setting
+from paceline.whatif.settings import read_setting
 from paceline.whatif.stretch import read_stretch
 
 JITTER_MS = 50
@@ -66,7 +66,7 @@ def answer(log: Log, order: WhatIfOrder, say: Say) -> Json:
     settings = [read_setting(each) for each in order.changes]
     read = _read(order.change_file)
     stretch = read_stretch(log, order.from_ms, order.to_ms, lambda name: start_of(Path(order.log.data), name))
-    change = with_file(stretch, change_of(stretch, [*read.settings, *settings], read.pools), read)
+    change = whole_change(stretch, read, settings)
 
     def at(pair: int, changed: bool, now_ms: int) -> None:
         side = (now_ms - order.from_ms) / (order.to_ms - order.from_ms)

@@ -2,6 +2,7 @@
 facts that were recorded then, with hosts that run things as long as they ran.
 """
 
+import gc
 import heapq
 import itertools
 from collections import Counter, defaultdict
@@ -73,7 +74,7 @@ class Branch:
         """`seed`: of what is drawn. `jitter_ms`: runs start and end up to so much later than history says.
         `resolution_ms`: what runs report comes at multiples of it. `keeps`: the log is kept whole.
         """
-        self.lengths = Lengths(stretch.runs, stretch.to_ms, seed, jitter_ms, change.jobs)
+        self.lengths = Lengths(stretch.lengths, stretch.to_ms, seed, jitter_ms, change.jobs)
         self.rules: Counter[str] = Counter()
         """Facts by what became of them."""
         self._stretch = stretch
@@ -122,6 +123,8 @@ class Branch:
 
     def run(self, on_moment: Callable[[int], None] = lambda now: None) -> None:
         """Runs to the end of the stretch. `on_moment` is told of each moment, in milliseconds since 1970."""
+        gc.collect()  # of a branch before
+        gc.freeze()  # what is known of history is looked through no more
         facts = iter(self._stretch.facts)
         fact = next(facts, None)
         for event in self._change.first:
@@ -149,6 +152,7 @@ class Branch:
 
     def close(self) -> None:
         """Ends its machines."""
+        gc.unfreeze()
         self.cell.close()
 
     # What it begins with

@@ -29,10 +29,10 @@ from paceline.moments.ordered_work import read_order
 from paceline.services.settings import Settings
 from paceline.whatif.branch import Branch
 from paceline.whatif.branch_elsewhere import BranchElsewhere, CountsOfLengths, Elsewhere, Series, Told
-from paceline.whatif.change_file import ReadFile, read_change, with_file
+from paceline.whatif.change_file import ReadFile, read_change, whole_change
 from paceline.whatif.decided import Answer, FactAt
 from paceline.whatif.run_table import Job, RunTable
-from paceline.whatif.settings import change_of, read_setting
+from paceline.whatif.settings import read_setting
 from paceline.whatif.stretch import Stretch, read_stretch
 
 MODULE = "paceline.whatif.build_side"
@@ -179,8 +179,7 @@ def main() -> int:
             data = Path(order.log.data)
             stretch = read_stretch(log, order.from_ms, order.to_ms, lambda name: start_of(data, name))
             read = read_change(Path(order.file)) if order.file else ReadFile({}, [])
-            settings = [*read.settings, *map(read_setting, order.settings)]
-            change = with_file(stretch, change_of(stretch, settings, read.pools), read)
+            change = whole_change(stretch, read, [read_setting(each) for each in order.settings])
             for seed in order.seeds:
                 branch = Branch(stretch, change, seed, order.jitter_ms, order.resolution_ms)
                 try:

@@ -4,7 +4,7 @@ Parts are those of scenarios: pools, settings, jobs with the time of their submi
 the start of the stretch. What names something that the stretch doesn't have is a fault, with its line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from paceline.job_files import PoolFile, read_pools_or_one
 from paceline.simulate.scenario.parts import HostGroup, Job, Pool, ScenarioJob, ScenarioPool
 from paceline.whatif.added_hosts import facts_of, loss_of
 from paceline.whatif.branch import Change, Timed
-from paceline.whatif.settings import CELL, COMMAND, Setting
+from paceline.whatif.settings import CELL, COMMAND, Setting, change_of
 from paceline.whatif.stretch import Stretch
 from processors.entitlement.machine import Entitlement
 from processors.lifecycle.machine import Lifecycle
@@ -161,6 +161,11 @@ def with_file(stretch: Stretch, change: Change, read: ReadFile) -> Change:
     if read.change is None or read.document is None:
         return change
     return _Reader(stretch, change, read.change, read.document).change()
+
+
+def whole_change(stretch: Stretch, read: ReadFile, settings: Sequence[Setting]) -> Change:
+    """The change of a file, and of `settings`, which go over its own. Raises `InvalidChange`, `InvalidValue`."""
+    return with_file(stretch, change_of(stretch, [*read.settings, *settings], read.pools), read)
 
 
 class _Reader:

@@ -4,6 +4,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from events.acceptance import Chain
@@ -70,8 +71,10 @@ class RecordedHosts:
         self._going: dict[RunId, Going] = {}
         self._natural: dict[tuple[str, int], int] = {}
         """The number of natural ends of each task."""
-        self._due: list[tuple[int, int, int, RunId, int, int]] = []
-        """Time, rank, order, run, report and exit code of what is due, should the run still go on."""
+        self._due: dict[int, list[tuple[int, int, RunId, int, int]]] = {}
+        """By time rank, order, run, report and exit code of what is due, should the run still go on."""
+        self._times: list[int] = []
+        """The times at which anything is due, as a heap."""
         self._ties = itertools.count()
         self._now: list[Report] = []
         self._pulled: list[Event] = []
@@ -107,9 +110,9 @@ class RecordedHosts:
         now = self._clock.monotonic_ms()
         while self._silences and self._silences[0][0] <= now:
             self._unheard.setdefault(self._silences.popleft()[1], [])
-        while self._due and self._due[0][0] <= now:
-            *_, run, report, code = heapq.heappop(self._due)
-            self._report(run, report, code)
+        while self._times and self._times[0] <= now:
+            for _, _, run, report, code in sorted(self._due.pop(heapq.heappop(self._times))):
+                self._report(run, report, code)
         reports, self._now = self._now, []
         pulled, self._pulled = self._pulled, []
         facts = pulled
@@ -123,7 +126,7 @@ class RecordedHosts:
 
     def wait_ms(self) -> int | None:
         """Implements `Component.wait_ms`."""
-        times = [each[0][0] for each in (self._due, self._silences) if each]
+        times = [*self._times[:1], *(at_ms for at_ms, _ in islice(self._silences, 1))]
         return max(0, min(times) - self._clock.monotonic_ms()) if times else None
 
     def close(self) -> None:
@@ -174,22 +177,27 @@ class RecordedHosts:
     def _start(self, run: RunId, going: Going) -> None:
         """A run goes on: what it reports is due from its order on."""
         self._going[run] = going
-        length, since = going.length, going.ordered_ms
-        reports: list[tuple[int, int, int]] = (
-            [(length.starts_ms, RunReport.STARTED, 0)] if length.report not in UNSTARTED else []
-        )
-        reports += [(after, report, 0) for after, report in length.health]
+        length = going.length
+        if length.report not in UNSTARTED:
+            self._plan(run, going, length.starts_ms, RunReport.STARTED)
+        for after, report in length.health:
+            self._plan(run, going, after, report)
         if length.ends_ms is not None:
-            reports.append((length.ends_ms, length.report, length.code))
-        now = self._clock.monotonic_ms()
-        for after, report, code in reports:
-            if since + after < now:  # it was said before the branch began
-                continue
-            due_ms = -(-(since + after) // self._resolution_ms) * self._resolution_ms
-            self._push(due_ms, length.rank if report == length.report else UNRANKED, run, report, code)
+            self._plan(run, going, length.ends_ms, length.report, length.code)
+
+    def _plan(self, run: RunId, going: Going, after_ms: int, report: int, code: int = 0) -> None:
+        """A run says something so long after its order."""
+        at_ms = going.ordered_ms + after_ms
+        if at_ms < self._clock.monotonic_ms():  # it was said before the branch began
+            return
+        due_ms = -(-at_ms // self._resolution_ms) * self._resolution_ms
+        self._push(due_ms, going.length.rank if report == going.length.report else UNRANKED, run, report, code)
 
     def _push(self, due_ms: int, rank: int, run: RunId, report: int, code: int) -> None:
-        heapq.heappush(self._due, (due_ms, rank, next(self._ties), run, report, code))
+        if (due := self._due.get(due_ms)) is None:
+            due = self._due[due_ms] = []
+            heapq.heappush(self._times, due_ms)
+        due.append((rank, next(self._ties), run, report, code))
 
     def _report(self, run: RunId, report: int, code: int) -> None:
         """A run that goes on says something; after its end it says nothing."""

@@ -13,19 +13,15 @@ from typing import NamedTuple
 
 from events.codes import Outcome, RunReport
 from events.records.jobs import JobSubmitted
+from paceline.forecast.lengths import GUESS_MS, groups_of, longer_than
 from paceline.plans.run_reports import RunId
 from paceline.whatif.host_faults import HostFaults
 from paceline.whatif.run_table import NATURAL, NEVER, Job, Run, RunTable
 
-LIKE_MIN = 3
-"""So many known lengths make a group that is drawn from."""
 SERVICES = frozenset({"stateless", "stateful", "daemon"})
 OBSERVED, DRAWN, GUESSED, SERVICE, ADDED, FAULT = "observed", "drawn", "guessed", "service", "added", "host fault"
 SILENCE_MS = 10_000
 """The gateway says that a host is silent when it hasn't heard it for about so long."""
-GUESS_MS = 60_000
-"""The length of a run of which nothing at all is known, as long again as it has lasted, at least this."""
-
 
 UNRANKED = 1 << 62
 
@@ -44,12 +40,46 @@ class Length(NamedTuple):
     """Among ends of one moment those of lower ranks come first."""
 
 
+class KnownLengths:
+    """All that history tells of lengths: the same for every branch of it, so it is learnt once."""
+
+    def __init__(self, table: RunTable) -> None:
+        self.table = table
+        self.faults = HostFaults(table)
+        self.groups: dict[tuple[object, ...], list[float]] = {}
+        """The lengths of tasks alike, ascending, in the unit of the group."""
+        self.starts_ms = _median([each for each in self._delays() if each >= 0])
+        """The usual time from the order to the start."""
+        for job in table.jobs.values():
+            self._learn(job)
+        for lengths in self.groups.values():
+            lengths.sort()
+
+    def _learn(self, job: Job) -> None:
+        """Notes how long the tasks of a job ran that ended by themselves; a gang counts once."""
+        if job.kind in SERVICES:
+            return
+        ran = [
+            run.reported_ms - run.started_ms
+            for instance, rows in job.runs.items()
+            if instance == 0 or instance >= job.gang
+            for run in map(self.table.run, rows)
+            if run.report == RunReport.EXITED and run.code == 0 and run.started_ms != NEVER
+        ]
+        for group, unit_ms in _groups(job):
+            self.groups.setdefault(group, []).extend(each / unit_ms for each in ran)
+
+    def _delays(self) -> Iterator[int]:
+        columns = self.table.column
+        return (start - order for order, start in zip(columns("ordered_ms"), columns("started_ms"), strict=True))
+
+
 class Lengths:
-    """The lengths that history knows. `ends_ms`: when it ends, for runs that go on there."""
+    """The lengths of the runs of one branch. `ends_ms`: when history ends, for runs that go on there."""
 
     def __init__(
         self,
-        table: RunTable,
+        past: KnownLengths,
         ends_ms: int,
         seed: int,
         jitter_ms: int = 0,
@@ -62,18 +92,12 @@ class Lengths:
         """Runs by the rule that gave their length."""
         self.core_ms: Counter[str] = Counter()
         """Milli-CPU-milliseconds by the same."""
-        self._table = table
+        self._table = past.table
         self._ends_ms = ends_ms
         self._seed = seed
         self._jitter_ms = jitter_ms
         self._played = added or {}
-        self._faults = HostFaults(table)
-        self._groups: dict[tuple[object, ...], list[float]] = {}
-        self._starts_ms = _median([each for each in self._delays() if each >= 0])
-        for job in table.jobs.values():
-            self._learn(job)
-        for lengths in self._groups.values():
-            lengths.sort()
+        self._faults, self._groups, self._starts_ms = past.faults, past.groups, past.starts_ms
 
     def of(
         self, job: Job, run: RunId, natural: int, passed_ms: int = 0, host_id: str = "", ordered_ms: int = NEVER
@@ -102,7 +126,8 @@ class Lengths:
         their host has ended.
         """
         rows = job.runs.get(instance, ())
-        return [row for row in rows if _is_natural(self._table.run(row)) and row not in self._faults.rows]
+        reports = self._table.column("report")
+        return [row for row in rows if reports[row] in NATURAL and row not in self._faults.rows]
 
     def stop_ms(self, job: Job, run: RunId) -> int:
         """The time that a run takes to stop, in milliseconds: as that run took, or the last of its job."""
@@ -126,8 +151,7 @@ class Lengths:
     def _known(self, job: Job, instance: int, natural: int, passed_ms: int) -> Length | None:
         rows = self.natural_ends(job, instance)
         if natural < len(rows):
-            row = rows[natural]
-            length = self._as_it_was(row)
+            length = self._as_it_was(rows[natural])
             if length.ends_ms is not None and length.ends_ms >= passed_ms:
                 return length
         return None
@@ -142,11 +166,12 @@ class Lengths:
         return Length(starts_ms, None, 0, 0, SERVICE, health)
 
     def _as_it_was(self, row: int) -> Length:
-        run = self._table.run(row)
-        health = tuple(self._table.extra.get(row, ()))
-        return Length(
-            _starts_ms(run), run.reported_ms - run.ordered_ms, run.report, run.code, OBSERVED, health, run.rank
-        )
+        column, health = self._table.column, tuple(self._table.extra.get(row, ()))
+        ordered_ms, started_ms = column("ordered_ms")[row], column("started_ms")[row]
+        starts_ms = started_ms - ordered_ms if started_ms != NEVER else 0
+        ends_ms = column("reported_ms")[row] - ordered_ms
+        report, code, rank = column("report")[row], column("code")[row], column("rank")[row]
+        return Length(starts_ms, ends_ms, report, code, OBSERVED, health, rank)
 
     def _drawn(self, job: Job, instance: int, natural: int, passed_ms: int) -> Length:
         """A length among those of tasks like it that are longer than what is known of this one."""
@@ -154,11 +179,10 @@ class Lengths:
         drawn = random.Random(f"{self._seed}:{job.job_id}:{'gang' if member else instance}:{natural}").random()
         members = range(job.gang) if member else (instance,)
         floor_ms = max([passed_ms, *(self._lasted_ms(job, each) for each in members)])
-        for group in _groups(job):
-            lengths, unit_ms = self._groups.get(group, []), _unit_ms(job, group)
-            first = bisect_right(lengths, floor_ms / unit_ms)
-            if (longer := len(lengths) - first) >= LIKE_MIN:
-                return self._ending(int(lengths[first + int(drawn * longer)] * unit_ms), DRAWN)
+        for group, unit_ms in _groups(job):
+            lengths = self._groups.get(group, [])
+            if longer := longer_than(lengths, floor_ms / unit_ms):
+                return self._ending(int(lengths[longer[int(drawn * len(longer))]] * unit_ms), DRAWN)
         if job.limit_ms > floor_ms:
             return self._ending(floor_ms + int(drawn * (job.limit_ms - floor_ms)), GUESSED)
         return self._ending(floor_ms + max(GUESS_MS, floor_ms), GUESSED)
@@ -184,25 +208,6 @@ class Lengths:
             return silent[at - 1] - SILENCE_MS if at else run.began_ms
         return run.over_ms if run.over_ms != NEVER else self._ends_ms
 
-    def _learn(self, job: Job) -> None:
-        """Notes how long the tasks of a job ran that ended by themselves; a gang counts once."""
-        if job.kind in SERVICES:
-            return
-        ran = [
-            run.reported_ms - run.started_ms
-            for instance, rows in job.runs.items()
-            if instance == 0 or instance >= job.gang
-            for run in map(self._table.run, rows)
-            if run.report == RunReport.EXITED and run.code == 0 and run.started_ms != NEVER
-        ]
-        for group in _groups(job):
-            unit_ms = _unit_ms(job, group)
-            self._groups.setdefault(group, []).extend(each / unit_ms for each in ran)
-
-    def _delays(self) -> Iterator[int]:
-        columns = self._table.column
-        return (start - order for order, start in zip(columns("ordered_ms"), columns("started_ms"), strict=True))
-
 
 def _as_played(fact: JobSubmitted, run: RunId) -> Length:
     """The course of a run of a job that says how it is played, as simulated hosts play it."""
@@ -223,26 +228,17 @@ def _as_played(fact: JobSubmitted, run: RunId) -> Length:
     return Length(0, ends_ms, RunReport.EXITED, code, ADDED, health)
 
 
-def _groups(job: Job) -> Iterator[tuple[object, ...]]:
-    """The groups of tasks like those of a job, the nearest first."""
-    yield "job", job.job_id
-    yield "owner and limit", job.owner, job.limit_ms
-    part = "limit" if job.limit_ms else "whole"
-    yield "owner", job.owner, part
-    yield "pool", job.pool, part
-    yield "cell", part
-
-
-def _unit_ms(job: Job, group: tuple[object, ...]) -> int:
-    """The unit of the lengths of a group: milliseconds, or the limit of each job."""
-    return job.limit_ms if group[-1] == "limit" else 1
+def _groups(job: Job) -> Iterator[tuple[tuple[object, ...], int]]:
+    """The groups of tasks like those of a job, the nearest first, and the units of their lengths."""
+    yield ("job", job.job_id), 1
+    yield from groups_of(job.owner, job.pool, job.limit_ms)
 
 
 def _is_natural(run: Run) -> bool:
     return run.report in NATURAL
 
 
-def _starts_ms(run: Run, otherwise_ms: int = 0) -> int:
+def _starts_ms(run: Run, otherwise_ms: int) -> int:
     """Milliseconds from the order to the first report that it runs."""
     if run.started_ms == NEVER:
         return otherwise_ms

@@ -4,7 +4,7 @@ One row a run, in columns of numbers: a million runs take some 200 MB.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -151,7 +151,7 @@ class RunTable:
 
     def run(self, row: int) -> Run:
         """One row."""
-        return Run(*(self._columns[name][row] for name in COLUMNS))
+        return Run._make([column[row] for column in self._columns.values()])
 
     def runs_of(self, job: Job, instance: int) -> Iterator[Run]:
         """The runs of a task, the oldest first."""
@@ -190,24 +190,32 @@ class RunTable:
         )
 
     def _ordered(self, event: RunsOrdered, at_ms: int) -> None:
-        parts = (column.tolist() for column in (*event.items(), event.host_array))
-        for job, instance, run, host in zip(*parts, strict=True):
-            self.add((event.job_ids[job], instance, run), event.host_ids[host], at_ms)
+        job_ids = event.job_ids
+        runs = [
+            (job_ids[job], instance, run)
+            for job, instance, run in zip(*(column.tolist() for column in event.items()), strict=True)
+        ]
+        hosts = [self._host(host_id) for host_id in event.host_ids]
+        self._add(runs, [hosts[host] for host in event.host_array.tolist()], at_ms)
 
     def add(self, run: RunId, host_id: str, ordered_ms: int) -> int:
         """A run was ordered; returns its row."""
-        row, columns = self.count, self._columns
-        self._rows[run] = row
-        if (job := self.jobs.get(run[0])) is not None:
-            job.runs.setdefault(run[1], []).append(row)
-        self.count += 1
+        self._add([run], [self._host(host_id)], ordered_ms)
+        return self.count - 1
+
+    def _add(self, runs: Sequence[RunId], hosts: Sequence[int], ordered_ms: int) -> None:
+        for row, run in enumerate(runs, self.count):
+            self._rows[run] = row
+            if (job := self.jobs.get(run[0])) is not None:
+                job.runs.setdefault(run[1], []).append(row)
+        count, columns = len(runs), self._columns
+        self.count += count
         for name in ("started_ms", "reported_ms", "began_ms", "over_ms", "stopping_ms"):
-            columns[name].append(NEVER)
+            columns[name].extend([NEVER] * count)
         for name in ("report", "code", "outcome", "rank"):
-            columns[name].append(0)
-        columns["ordered_ms"].append(ordered_ms)
-        columns["host"].append(self._host(host_id))
-        return row
+            columns[name].extend([0] * count)
+        columns["ordered_ms"].extend([ordered_ms] * count)
+        columns["host"].extend(hosts)
 
     def _available(self, event: RunsAvailable, now: int) -> None:
         for row in self._rows_of(event):

@@ -4,7 +4,7 @@ A change holds from the start of the stretch on: pools that are there then are d
 definition of them, or setting of the cell, has the changed fields too.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -65,20 +65,29 @@ def read_setting(text: str) -> Setting:
 
 
 def change_of(stretch: Stretch, settings: Sequence[Setting], pools: Mapping[str, Mapping[str, Any]]) -> Change:
-    """The change of a branch: `settings`, and the JSON of `pools` by path. Raises `InvalidValue` where a pool
-    isn't known, or a value can't be.
-    """
+    """The change of a branch, as `change_from`."""
     machine = stretch.fold("entitlement").machine
     assert isinstance(machine, Entitlement)
+    later = {fact.event.path for fact in stretch.facts if isinstance(fact.event, PoolDefined)}
+    return change_from(machine, stretch.log.cell, settings, pools, later)
+
+
+def change_from(
+    machine: Entitlement,
+    cell_number: int,
+    settings: Sequence[Setting],
+    pools: Mapping[str, Mapping[str, Any]],
+    later: Set[str] = frozenset(),
+) -> Change:
+    """The change from where entitlement stands: `settings`, and the JSON of `pools` by path. `later`: the pools that
+    are defined after that. Raises `InvalidValue` where a pool isn't known, or a value can't be.
+    """
     kinds = machine.queues.kinds
-    present = {
-        path: definition(path, row, kinds, stretch.log.cell) for path, row in machine.pools.items() if path != "/"
-    }
+    present = {path: definition(path, row, kinds, cell_number) for path, row in machine.pools.items() if path != "/"}
     edits: dict[str, list[Edit]] = {path: [_whole(body)] for path, body in pools.items()}
     for setting in settings:
         if setting.of != CELL:
             edits.setdefault(setting.of, []).append(_edit(setting))
-    later = {fact.event.path for fact in stretch.facts if isinstance(fact.event, PoolDefined)}
     for path in edits:
         if path not in present and path not in later and path not in pools:
             raise InvalidValue(f"there is no pool {path}{meant(path, sorted(present.keys() | later))}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 
 from events.acceptance import Chain
@@ -11,6 +12,7 @@ from events.rounds import Delivered
 from events.topics import ALL, FACTS, HOSTS, JOBS, TASKS, rounds_of
 from paceline.client.errors import PacelineError
 from paceline.moments.log_cut import CutLog, before, closed, write_time
+from paceline.whatif.lengths import KnownLengths
 from paceline.whatif.run_table import LIFECYCLE, RunTable
 from processors.cell_machines import machines
 from processors.runtime.fold import Fold
@@ -51,6 +53,11 @@ class Stretch:
     """All runs that history knows of, those after the stretch too."""
     facts: list[Delivered]
     """The facts within the stretch, in the order of their times."""
+
+    @cached_property
+    def lengths(self) -> KnownLengths:
+        """All that history tells of lengths."""
+        return KnownLengths(self.runs)
 
     def folds(self) -> dict[str, Fold]:
         """The machines at the start, made for a branch that uses them up."""

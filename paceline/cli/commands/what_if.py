@@ -118,11 +118,11 @@ def what_if(
     from paceline.history.start_state import start_of
     from paceline.whatif import report
     from paceline.whatif.build_side import SideOrder, elsewhere
-    from paceline.whatif.change_file import ReadFile, read_change, with_file
+    from paceline.whatif.change_file import ReadFile, read_change, whole_change
     from paceline.whatif.compare import compare
     from paceline.whatif.conditions import answers, read_condition, worst
     from paceline.whatif.files import write
-    from paceline.whatif.settings import change_of, read_setting
+    from paceline.whatif.settings import read_setting
     from paceline.whatif.stretch import read_stretch
 
     only_the_file(history, data, log)
@@ -136,7 +136,7 @@ def what_if(
         folder = opened.data
         from_ms, to_ms = _times(history, start, end, base)
         stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
-        change = with_file(stretch, change_of(stretch, [*read.settings, *changes], read.pools), read)
+        change = whole_change(stretch, read, changes)
         take = partial(_keep, stretch, folder, out) if keep and out is not None else None
         say_it, unit_ms, jitter_ms = _say(from_ms, to_ms, runs), max(1, round(resolution * 1000)), round(jitter * 1000)
         order = SideOrder.of(opened, base, stretch, settings, file, range(seed, seed + runs), jitter_ms, unit_ms)

@@ -4,7 +4,7 @@ import pytest
 
 from events.codes import Outcome, RunReport
 from paceline.whatif.host_faults import HostFaults
-from paceline.whatif.lengths import DRAWN, FAULT, GUESSED, OBSERVED, SERVICE, Length, Lengths
+from paceline.whatif.lengths import DRAWN, FAULT, GUESSED, OBSERVED, SERVICE, KnownLengths, Length, Lengths
 from paceline.whatif.run_table import NEVER, Job, RunTable
 
 END_MS = 1_000_000
@@ -46,7 +46,7 @@ class History:
 
     def lengths(self, seed: int = 1, jitter_ms: int = 0) -> Lengths:
         """What it knows."""
-        return Lengths(self.table, END_MS, seed, jitter_ms)
+        return Lengths(KnownLengths(self.table), END_MS, seed, jitter_ms)
 
     def length(self, job_id: str, natural: int = 0, instance: int = 0, number: int = 1, seed: int = 1) -> Length:
         """The length of a run without faults of hosts."""
