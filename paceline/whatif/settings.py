@@ -103,7 +103,8 @@ def change_from(
     for path in edits:
         if path in present:
             first.append(new := defined(present[path]))
-            lines += _differences(path, from_event(present[path], kinds.units), from_event(new, kinds.units))
+            other = _differences(path, from_event(present[path], kinds.units), from_event(new, kinds.units))
+            lines += other or ([f"{path} is defined otherwise later"] if path in later else [])
         elif path in pools:
             first.append(_pool(path, pools[path], None))
             lines.append(f"{path} is defined")

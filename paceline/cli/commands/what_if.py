@@ -160,7 +160,7 @@ def _times(file: Path | None, start: str | None, end: str | None, log: "Log") ->
     unless they are given.
     """
     from paceline.history.history_file import read
-    from paceline.moments.log_cut import read_time
+    from paceline.moments.log_cut import read_time, write_time
     from paceline.whatif.stretch import end_ms
 
     if start is None and file is None:
@@ -168,8 +168,11 @@ def _times(file: Path | None, start: str | None, end: str | None, log: "Log") ->
     whole = next(read(file)).fields if file is not None else {}
     from_ms = read_time(start) if start else int(whole["from_ms"])
     to_ms = read_time(end) if end else whole.get("to_ms") or end_ms(log)
+    if from_ms < whole.get("from_ms", from_ms):
+        raise click.UsageError(f"{file} begins at {write_time(whole['from_ms'])}: --from can't be earlier")
     if from_ms >= to_ms:
-        raise click.UsageError("--from isn't before --to")
+        late = f"nothing was recorded since --from: the last record is of {write_time(to_ms)}"
+        raise click.UsageError("--from isn't before --to" if end else late)
     return from_ms, to_ms
 
 

@@ -42,3 +42,10 @@ def test_after_the_end_of_a_log_of_0_3_there_is_nothing_to_ask_about(data, capsy
 def test_an_export_of_a_real_cell_is_asked_as_a_whole(capsys):
     assert run(["what-if", str(HALF), *CHANGE]) == 0
     assert pools(capsys.readouterr().out) == {"/a", "/b", "/c"}
+
+
+def test_a_stretch_that_begins_outside_of_history_is_told_with_where_that_begins_and_ends(data, capsys):
+    assert run(["what-if", str(HALF), "--from", LONG_BEFORE, *CHANGE]) == 2
+    assert "half.avro begins at 2026-11-28T12:17:19.879Z: --from can't be earlier" in capsys.readouterr().err
+    assert run(["what-if", "--data", data, *LONG_AFTER[:2], *CHANGE]) == 2
+    assert "nothing was recorded since --from: the last record is of 20" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import pytest
 from events.records.pools import CellConfigured, PoolDefined
 from paceline.client.errors import InvalidValue
 from paceline.simulate.world.cell import START_MS
-from paceline.whatif.settings import change_of, read_setting
+from paceline.whatif.settings import change_from, change_of, read_setting
 from paceline.whatif.stretch import Stretch, read_stretch
 from tests.paceline.whatif.recorded import THREE_TEAMS, of_file
 
@@ -33,6 +33,13 @@ def test_fields_of_pools_and_settings_of_the_cell_are_changed_and_the_rest_stays
         "/a preemption_delay: none -> never",
         "cell preemption_delay: 2m -> 1m",
     ]
+
+
+def test_a_change_that_only_a_later_definition_meets_is_told_too(stretch):
+    machine = stretch.fold("entitlement").machine
+    [setting] = [read_setting("/b:share=1")]  # as it is
+    assert change_from(machine, 0, [setting], {}).lines == []
+    assert change_from(machine, 0, [setting], {}, {"/b"}).lines == ["/b is defined otherwise later"]
 
 
 def test_later_definitions_have_the_changed_fields_and_their_own_others(stretch):
