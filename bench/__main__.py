@@ -46,8 +46,10 @@ def main() -> int:
             ),
         )
     if arguments.json:
-        references = {name: number for name, number in result.references.items() if not math.isnan(number)}
-        parts = {"figures": dict(result.figures), "references": references}
+        parts = {
+            part: {name: number for name, number in numbers.items() if not math.isnan(number)}
+            for part, numbers in (("figures", result.figures), ("references", result.references))
+        }
         print(json.dumps({"bench": arguments.name, "log": arguments.log, **parts}))
         return 0
     for title, numbers in (("figures", result.figures), ("references", result.references)):

@@ -15,6 +15,7 @@ CASES = [
     ("cell", "embedded", {"lone_cpu_ms_per_job", "idle_cpu_percent", "http_jobs_list_ratio", "submit_to_order_p99_ms"}),
     ("cell --hosts 20", "kafka", {"at_size_ramp_tasks_per_s", "at_size_ends_per_s", "at_size_verified_rounds"}),
     ("entitlement", "memory", {"share_10000_pools_ms", "admissions_per_s", "victims_10000_ms"}),
+    ("forecast", "memory", {"kth_pinball_over_scaled_limits", "ctc_coverage_percent"}),
     ("lifecycle", "memory", {"changes_1000_per_s", "update_instances_per_s"}),
     ("log", "embedded", set()),
     ("log", "memory", set()),

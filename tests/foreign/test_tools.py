@@ -14,7 +14,7 @@ from events.records.job_states import JobStateChanged
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
-from events.topics import ALL, FANOUT, MACHINES, Topic, rounds_of
+from events.topics import FANOUT, MACHINES, VIEWED, Topic, rounds_of
 from processors.cell_machines import machines
 from tests.foreign.java import tool
 from tests.helpers.broker import Broker
@@ -131,7 +131,7 @@ def test_the_tools_of_kafka_show_projector_and_fan_out_and_its_keys_are_those_of
     [views] = {group for group, _ in shown(site) if group.startswith("paceline.projector.")}
     assert views.endswith(str(site.folder / "data").replace("/", "_")), "that of its data folder"
     groups = (views, "paceline.fanout")
-    of_views = {(views, topic.name): "projector" for topic in ALL}
+    of_views = {(views, topic.name): "projector" for topic in VIEWED}
     of_fanout = {("paceline.fanout", rounds_of(machine)): "fanout" for machine in MACHINES}
     read = until_read(site, *parts)
     assert {place: member for place, member in read.items() if place[0] in groups} == of_views | of_fanout
