@@ -134,9 +134,11 @@ class Attributes:
         before = self._of_host[host]
         if values == before:
             return False
-        for name in (*before, *(name for name in values if name not in before)):
+        for name in before | values:
             if before.get(name) != values.get(name):
-                attribute = self._by_name.setdefault(name, Attribute())
+                attribute = self._by_name.get(name)
+                if attribute is None:
+                    attribute = self._by_name[name] = Attribute()
                 attribute.set(host, values.get(name))
                 if attribute.is_unused:
                     del self._by_name[name]
