@@ -1,6 +1,7 @@
 """The command line of the benchmarks."""
 
 import argparse
+import gc
 import importlib
 import json
 import math
@@ -10,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import CORES, LOGS, QUICK, Options, Result
+from paceline.services.process_setup import GC_THRESHOLDS
 
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem.replace("_", "-") for path in HERE.glob("[!_]*.py"))
@@ -30,6 +32,7 @@ def main() -> int:
     parser.add_argument("--traces", type=Path, help="forecast: a folder with the trace of Metacentrum")
     parser.add_argument("--quick", action="store_true", help="on little work, to see that all of it runs")
     arguments = parser.parse_args()
+    gc.set_threshold(*GC_THRESHOLDS)  # as the command does
     if arguments.quick:
         os.environ[QUICK] = "1"
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and all that it starts

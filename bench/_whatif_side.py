@@ -4,6 +4,7 @@ HISTORY is a data folder, or a file of `paceline log export`. Prints as JSON the
 without a change, and how like history that is.
 """
 
+import gc
 import json
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from paceline.history.importer import imported_history
 from paceline.history.open_log import open_log
 from paceline.history.start_state import start_of
+from paceline.services.process_setup import GC_THRESHOLDS
 from paceline.services.settings import load
 from paceline.whatif.branch import Branch, Change
 from paceline.whatif.figures import Measured, share_on_same_host, share_within
@@ -23,6 +25,7 @@ NEAR_S = (1, 10, 60)
 
 def main() -> None:
     """Runs it."""
+    gc.set_threshold(*GC_THRESHOLDS)
     history, (from_ms, to_ms, jitter_ms) = Path(sys.argv[1]), map(int, sys.argv[2:])
     file, data = (history, None) if history.is_file() else (None, history)
     with imported_history(file, data) as folder:

@@ -1,6 +1,7 @@
 """The `paceline` command. Each command is imported when it is asked for: `--version` and `--help` import none."""
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import click
 from paceline import __version__
 from paceline.cli.groups import LazyGroup
 from paceline.client.errors import PacelineError
+from paceline.services.process_setup import GC_THRESHOLDS
 
 SECTIONS = {
     "Use": {
@@ -117,6 +119,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs the command and exits."""
+    gc.set_threshold(*GC_THRESHOLDS)
     arguments = list(sys.argv[1:] if args is None else args)
     sys.exit(run(arguments))
 

@@ -5,6 +5,7 @@ The machine begins from the newest snapshot before the round, from where an impo
 record; the rounds in between are applied.
 """
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from paceline.history.start_state import start_of
 from paceline.history.verify import difference_body
 from paceline.moments.order import RoundOrder, RoundResult
 from paceline.moments.ordered_work import read_order
+from paceline.services.process_setup import GC_THRESHOLDS
 from paceline.services.settings import Settings
 from processors.cell_machines import machines
 from processors.machine import Machine
@@ -31,6 +33,7 @@ from processors.runtime.store import MemoryStore, RocksStore
 
 def main() -> int:
     """Decides the round that standard input names."""
+    gc.set_threshold(*GC_THRESHOLDS)
     order = read_order(RoundOrder, NICE)
     log = open_log(Settings(**msgspec.structs.asdict(order.log)))
     try:

@@ -4,6 +4,7 @@ Reads a `WhatIfOrder` from standard input, and writes lines of `WhatIfProgress` 
 output. It ends when standard input ends. It opens the log for reading alone.
 """
 
+import gc
 import json
 import resource
 import sys
@@ -22,6 +23,7 @@ from paceline.history.open_log import open_log
 from paceline.history.start_state import start_of
 from paceline.moments.order import WhatIfOrder, WhatIfProgress, WhatIfResult
 from paceline.moments.ordered_work import read_order
+from paceline.services.process_setup import GC_THRESHOLDS
 from paceline.services.settings import Settings
 from paceline.whatif.change_file import ReadFile, read_change, whole_change
 from paceline.whatif.compare import compare
@@ -40,6 +42,7 @@ Say = Callable[[float], None]
 
 def main() -> int:
     """Answers the question that standard input has."""
+    gc.set_threshold(*GC_THRESHOLDS)
     order = read_order(WhatIfOrder, NICE)
     most = order.memory_mib << 20
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))

@@ -15,7 +15,7 @@ from paceline.history.open_log import open_log
 from paceline.history.start_state import is_history
 from paceline.output import note
 from paceline.services.data_folder import CannotStart
-from paceline.services.process_setup import GC_THRESHOLDS, on_end
+from paceline.services.process_setup import on_end
 from paceline.services.settings import Settings
 from paceline.witness import metrics
 from paceline.witness.alarms import Alarmed, Finding
@@ -173,9 +173,6 @@ class Process:
 
 def run(settings: Settings, options: Options) -> int:
     """Runs a witness until a signal or an alarm; returns the exit code. Raises `PacelineError`, `LogError`."""
-    import gc
-
-    gc.set_threshold(*GC_THRESHOLDS)
     if not settings.kafka and is_history(settings.data):
         raise PacelineError(f"{settings.data} is an exported log range: a witness follows the log of a cell.")
     with _held(options.state), closing(open_log(settings)) as log:
