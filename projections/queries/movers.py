@@ -248,9 +248,14 @@ class Movers:
             part = self._target.part
             is_named = f"{name}/{part}" in changed if part else any(each.partition("/")[0] == name for each in changed)
             whole = name in changed and (not part or self._names_part(place, name, part))
-            if is_named or whole or detail.get("created"):
+            shared = name == "share" and "share_default" in changed and self._shares_by_default(place, part)
+            if is_named or whole or shared or detail.get("created"):
                 return Start(place)
         return None
+
+    def _shares_by_default(self, place: Cause, part: str) -> bool:
+        """Whether a definition gives a resource the share that all have that it doesn't name; empty: any resource."""
+        return part not in getattr(self._index.event((place.topic, place.offset, FACT)), "share", {})
 
     def _names_part(self, place: Cause, name: str, part: str) -> bool:
         """Whether a fact names one item of a list, such as a resource by its name."""

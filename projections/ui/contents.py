@@ -3,6 +3,7 @@
 from projections.ui.pages import (
     access,
     access_changes,
+    blame,
     find,
     help,
     host,
@@ -39,6 +40,7 @@ PAGES: tuple[Page, ...] = (
     *maintenances.PAGES,
     *rounds.PAGES,
     *log.PAGES,
+    *blame.PAGES,
     *operations.PAGES,
     *access.PAGES,
     *access_changes.PAGES,

@@ -153,7 +153,7 @@ def load(scene: Scene) -> PageValues:
         "maintenance": _maintenance(body),
         "lasting": since(row, body["state"], scene.now_ms),
         "why": why(body),
-        "uses": [(titled(name, kinds.units[name]), use) for name, use in uses(row, kinds).items()],
+        "uses": [(name, titled(name, kinds.units[name]), use) for name, use in uses(row, kinds).items()],
         "words": [WORDS[name] for name in commands_for(body)],
         "device_words": {state: word for word in WORDS.values() for state in word.device_states},
         "device_shapes": DEVICE_SHAPES,

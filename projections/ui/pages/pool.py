@@ -1,7 +1,7 @@
 """One pool: what it may use and how that came about, who waits in it, and who gave up runs for whom."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -52,6 +52,16 @@ CLASSES = {
     "revocable": "on slack",
 }
 
+FIGURES = {
+    "reserved": "reservation",
+    "limit": "limit",
+    "entitled": "entitlement",
+    "held": "held",
+    "without hosts": "without_hosts",
+    "demand": "demand",
+}
+"""Figures of a resource, and the fields of the pool that they are."""
+
 
 def load(scene: Scene) -> PageValues:
     """The pool that the path names."""
@@ -76,7 +86,9 @@ def load(scene: Scene) -> PageValues:
         "cell": of.context.cell,
         "above": [each for each in path_to(path) if each != path],
         "verdict": verdict(row, pool, waiting, scene.now_ms),
-        "bars": [(titled(name, units[name]), each) for name, each in drawn.items() if each],
+        "bars": [(name, titled(name, units[name]), each) for name, each in drawn.items() if each],
+        "figures": FIGURES,
+        "shares": _shares(body["share"]),
         "body": body,
         "row": row,
         "waits": waiting,
@@ -108,6 +120,11 @@ def load(scene: Scene) -> PageValues:
         **history_lines(scene, connection, of_pool(path)),
         **_children(scene, connection, kinds, level),
     }
+
+
+def _shares(share: Mapping[str, int]) -> dict[str, int]:
+    """The weights of a pool that differ from that in all other resources, and that one."""
+    return {name: weight for name, weight in share.items() if name == "others" or weight != share["others"]}
 
 
 def _minute(ms: int) -> str:

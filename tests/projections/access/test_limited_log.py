@@ -1,6 +1,7 @@
 """Limited readers of the log: the stream of events, causes and histories tell of what they may read alone."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -147,6 +148,19 @@ def test_blame_is_of_what_may_be_seen(told: Api) -> None:
     assert (setting["moved"], setting["by"]) == (None, None)
     for each in (*own, setting, shared):
         assert not {"a0", "a1", "/ads", "bob"} & {*str(each).replace("'", " ").replace(",", " ").split()}
+
+
+def test_the_page_of_blame_is_of_what_may_be_seen(told: Api) -> None:
+    add_ui(told.app, {0: told.app.state.context}, TOKEN)
+    for of in ("a0:state", "/ads:limit"):
+        assert told.client.get(f"/ui/blame?of={of}").status_code == 200
+    with asking(OF_MAPS):
+        for of in ("a0:state", "a0/0:state", "/ads:limit", "host/h9:state"):
+            assert told.client.get(f"/ui/blame?of={of}").status_code == 404
+        for of in ("m0:state", "/maps:limit", "/maps:entitlement", "cell:preemption_delay"):
+            page = told.client.get(f"/ui/blame?of={of}")
+            assert page.status_code == 200
+            assert not {"a0", "a1", "/ads", "bob"} & {*re.split(r"[\s,<>\"]", page.text)}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from events.records.hosts import HostsDrainRequested
-from events.records.jobs import JobPriorityRequested, JobStopRequested
-from events.records.parts import Actor
-from events.records.pools import CellConfigured, PoolDefined
 from paceline.cli.main import cli
 from paceline.client.client import Client
 from paceline.client.host_models import Host
@@ -18,38 +14,13 @@ from paceline.client.pool_models import CellCapacity, Pool
 from projections.api.app import create_app
 from projections.queries.blame_fields import FIELDS
 from projections.views.projector import Projector
-from tests.helpers.whole_cell import Cell
+from tests.helpers.moved_cell import moved_cell
 from tests.projections.conftest import LISTEN, TOKEN, CheckedClient
-
-
-def by(name: str) -> Actor:
-    return Actor(name, "environment")
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedClient]:
-    """Several users change pools, settings, jobs and hosts; `high` of carol preempts a task of `low`."""
-    cell = Cell(hosts=2)
-    cell.append(CellConfigured(command_id="1", preemption_delay_ms=9000, actor=by("ann"), reason="slowly"))
-    cell.append(CellConfigured(command_id="2", settle_ms=1000, actor=by("bob")))
-    cell.append(CellConfigured(command_id="3", preemption_delay_ms=2000, actor=by("carol"), reason="quick"))
-    cell.append(PoolDefined(path="/a", command_id="4", limit={"cpu": 9000, "memory": 90_000}, actor=by("ann")))
-    limit = {"cpu": 8000, "memory": 90_000}
-    cell.append(PoolDefined(path="/a", command_id="5", limit=limit, actor=by("bob"), reason="too much"))
-    cell.append(PoolDefined(path="/a", command_id="6", limit=limit, description="maps", actor=by("carol")))
-    cell.append(PoolDefined(path="/b", command_id="7", actor=by("dan")))
-    resources = {"cpu": 1000}
-    cell.submit("low", pool="/a", instances=8, resources=resources, duration_ms=1_000_000, actor=by("lou"))
-    cell.submit("gone", pool="/a", resources=resources, duration_ms=1_000_000, actor=by("lou"))
-    cell.run(3000)
-    cell.append(JobPriorityRequested(job_id="low", command_id="8", priority=3, actor=by("eve"), reason="later"))
-    cell.append(JobStopRequested(job_id="gone", command_id="9", actor=by("fay"), reason="not needed"))
-    cell.submit("high", pool="/b", resources=resources, duration_ms=1_000_000, preemptible=False, actor=by("carol"))
-    cell.run(10_000)
-    cell.append(PoolDefined(path="/b", command_id="raise", reservation={"cpu": 1000}, actor=by("dan"), reason="urgent"))
-    cell.run(12_000)
-    cell.append(HostsDrainRequested(host_ids=("sim-2",), command_id="d", actor=by("gus"), reason="disk"))
-    cell.run(3000)
+    cell = moved_cell()
     projector = Projector(cell.log, tmp_path_factory.mktemp("views"))
     projector.fold_whole()
     app = create_app(projector.views, cell.log, token=TOKEN, listen=LISTEN, cell_info=dict)
@@ -71,6 +42,10 @@ def asked(api: CheckedClient, of: str) -> Any:
         ("/a:limit", "bob", "too much", "PoolDefined"),
         ("/a:description", "carol", "", "PoolDefined"),
         ("/a:closed", "ann", "", "PoolDefined"),
+        ("/a:share", "ben", "", "PoolDefined"),
+        ("/a:share:cpu", "ann", "", "PoolDefined"),
+        ("/a:share:gpu", "ben", "", "PoolDefined"),
+        ("/a:share:others", "ben", "", "PoolDefined"),
         ("/b:reservation:cpu", "dan", "urgent", "PoolDefined"),
         ("cell:preemption_delay", "carol", "quick", "CellConfigured"),
         ("cell:settle", "bob", "", "CellConfigured"),

@@ -306,5 +306,5 @@ def test_a_limit_counts_where_it_is_and_tells_one_large_gang_from_a_full_pool(tm
         assert verdict_of(shown, "/ads/web") == "2 tasks ask for more than its limit"
         assert "limit" not in verdict_of(shown, "/ads")
         assert "Turn" not in shown.page("/pools/ads/web")
-        assert "2 min, that of the cell" in shown.page("/pools/ads/web")
+        assert "2 min</a>, that of the cell" in shown.page("/pools/ads/web")
     api.close()
