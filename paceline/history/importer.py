@@ -6,7 +6,7 @@ log reads it there; nobody can go on with it.
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from events.log.archive import Archive, Stretch
 from events.log.archived import ArchivedLog
 from events.log.port import LogFault, LogRecord, NewRecord, gap
 from events.structs import known
+from events.topics import EVERY, MACHINES
 from paceline.client.errors import PacelineError
 from paceline.history.history_file import FileRecord, read
 from paceline.history.start_state import FOLDER, VIEWS, is_history
@@ -28,6 +29,7 @@ from processors.state.table import RowChange
 
 ARCHIVE = "archive"
 INFO = "history.json"
+TOPICS = frozenset(topic.name for topic in EVERY)
 STRETCH_RECORDS = 5000
 STRETCH_BYTES = 8 * 1024 * 1024
 
@@ -182,13 +184,13 @@ class _Writer:
         fields = part.fields
         match part.kind:
             case "Head":
-                spans = {each["topic"]: (each["start"], each["end"]) for each in fields["topics"]}
+                spans = {_name(each["topic"], TOPICS): (each["start"], each["end"]) for each in fields["topics"]}
                 self._info = HistoryInfo(fields["cell"], fields["from_ms"], fields["to_ms"], fields["build"], spans)
                 self._archive = Archive(str(self._data / ARCHIVE), self._info.cell)
             case "Row":
                 self._rows.append(RowChange(fields["table"], fields["key"], fields["row"]))
             case "Progress":
-                store = RocksStore(self._start / fields["machine"])
+                store = RocksStore(self._start / _name(fields["machine"], MACHINES))
                 store.commit(self._rows, msgspec.msgpack.decode(fields["progress"], type=known(Progress)))
                 store.close()
                 self._rows = []
@@ -216,7 +218,7 @@ class _Writer:
         if record.topic != self._topic:
             self._flush(last=True)
             assert self._info is not None
-            self._topic, self._from = record.topic, self._info.topics[record.topic][0]
+            self._topic, self._from = record.topic, self._info.topics[_name(record.topic, self._info.topics)][0]
         elif len(self._records) >= STRETCH_RECORDS or self._bytes >= STRETCH_BYTES:
             self._flush(last=False)
         self._records.append(record)
@@ -230,3 +232,10 @@ class _Writer:
         end = self._info.topics[self._topic][1] if last else self._records[-1].offset + 1
         self._archive.write(Stretch(self._topic, self._from, end), self._records)
         self._from, self._records, self._bytes = end, [], 0
+
+
+def _name(name: str, known_names: Container[str]) -> str:
+    """A name in a file that becomes one of a folder. Raises `PacelineError` where it is none, such as `../store`."""
+    if name not in known_names:
+        raise PacelineError(f"The file names {name[:80]!r}, which is no topic or machine that this Paceline knows.")
+    return name

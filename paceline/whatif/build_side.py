@@ -31,7 +31,7 @@ from paceline.whatif.branch import Branch
 from paceline.whatif.branch_elsewhere import BranchElsewhere, CountsOfLengths, Elsewhere, Series, Told
 from paceline.whatif.change_file import ReadFile, read_change, whole_change
 from paceline.whatif.decided import Answer, FactAt
-from paceline.whatif.run_table import Job, RunTable
+from paceline.whatif.run_table import Job, Refusal, RunTable
 from paceline.whatif.settings import read_setting
 from paceline.whatif.stretch import Stretch, read_stretch
 
@@ -100,6 +100,7 @@ class SideResult(msgspec.Struct, frozen=True, tag="side"):
     series: list[tuple[tuple[str, str], list[list[float]]]]
     origins: list[tuple[FactAt, FactAt]]
     added: list[tuple[FactAt, tuple[str, str]]]
+    refused: list[Refusal]
 
 
 Line = Begun | At | SideResult | Failed
@@ -149,13 +150,14 @@ def result_of(branch: Branch) -> SideResult:
         [(key, rows.tolist()) for key, rows in decided.series.values.items()],
         list(branch.origins.items()),
         list(branch.added.items()),
+        table.refused,
     )
 
 
 def branch_of(result: SideResult) -> BranchElsewhere:
     """The branch of a line."""
     table = RunTable(result.jobs)
-    table.hosts = result.hosts
+    table.hosts, table.refused = result.hosts, result.refused
     table.restore({name: array("q", column) for name, column in result.columns.items()})
     answers = {fact: Answer(*answer) for fact, answer in result.answers}
     series = Series({key: np.array(rows) for key, rows in result.series})

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from paceline.whatif.branch import Branch, Change, subject_of
 from paceline.whatif.branch_elsewhere import BranchElsewhere, Elsewhere, Told
 from paceline.whatif.decided import ACCEPTED, Answer, Decided, FactAt, decided_in
-from paceline.whatif.figures import FIGURES, Group, Measured, share_on_same_host, share_within
+from paceline.whatif.figures import FIGURES, OF_TIMES, Group, Measured, share_on_same_host, share_within
 from paceline.whatif.stretch import NothingToCompare, Stretch
 
 T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
@@ -315,13 +315,16 @@ class _Pairs:
         groups = sorted({group for figures in (was, *sides[0], *sides[1]) for group in figures}, key=_order)
         effects = []
         for group in groups:
+            same_jobs = _values(sides[0], group, "refused") == _values(sides[1], group, "refused")
             for figure in FIGURES:
-                before, after = ([side.get(group, {}).get(figure, 0.0) for side in each] for each in sides)
+                before, after = (_values(each, group, figure) for each in sides)
                 differences = [new - old for old, new in zip(before, after, strict=True)]
                 recorded = was.get(group, {}).get(figure, 0.0)
-                effect, within = fmean(differences), interval(differences)
+                within, changed_within = interval(differences), interval(after)
+                if figure in OF_TIMES and not same_jobs:  # of a job that is refused nobody knows how long it would take
+                    within = changed_within = None
                 means = fmean(before), fmean(after)
-                effects.append(Effect(group, figure, recorded, *means, effect, within, interval(after)))
+                effects.append(Effect(group, figure, recorded, *means, fmean(differences), within, changed_within))
         return effects
 
     def _trust(self) -> Trust:
@@ -403,6 +406,11 @@ class _Pairs:
             for key in sorted(keys)
             if key[0] in pools
         }
+
+
+def _values(side: Sequence[Mapping[Group, Mapping[str, float]]], group: Group, figure: str) -> list[float]:
+    """A figure of a group in each run of one side."""
+    return [figures.get(group, {}).get(figure, 0.0) for figures in side]
 
 
 def _order(group: Group) -> tuple[int, str]:

@@ -13,13 +13,14 @@ from paceline.whatif.run_table import NEVER, Job, RunTable
 CELL = "cell"
 Group = tuple[str, str]
 """`pool` and its path, `owner` and its name, or `cell` and nothing."""
-FIGURES = ("mean_wait", "p95_wait", "turnaround", "begun", "waiting", "ended", "use", "preempted", "lost_work")
-"""Seconds, but for `begun`, `waiting` (at the end), `ended` and `preempted`, which count jobs and runs; `use` is cores
-on average, `lost_work` core-seconds of runs that were preempted.
+OF_TIMES = ("mean_wait", "p95_wait", "turnaround")
+FIGURES = (*OF_TIMES, "begun", "waiting", "ended", "refused", "use", "preempted", "lost_work")
+"""Seconds, but for `begun`, `waiting` (at the end), `ended`, `refused` and `preempted`, which count jobs and runs;
+`use` is cores on average, `lost_work` core-seconds of runs that were preempted.
 """
-COUNTS = frozenset({"begun", "waiting", "ended", "preempted"})
+COUNTS = frozenset({"begun", "waiting", "ended", "refused", "preempted"})
 MORE_IS_BETTER = frozenset({"begun", "ended", "use"})
-LESS_IS_BETTER = frozenset({"mean_wait", "p95_wait", "turnaround", "waiting", "preempted", "lost_work"})
+LESS_IS_BETTER = frozenset({*OF_TIMES, "waiting", "refused", "preempted", "lost_work"})
 
 
 @dataclass
@@ -29,6 +30,7 @@ class _Sums:
     begun: int = 0
     waiting: int = 0
     ended: int = 0
+    refused: int = 0
     core_ms: int = 0
     preempted: int = 0
     lost_core_ms: int = 0
@@ -41,6 +43,7 @@ class _Sums:
             "begun": self.begun,
             "waiting": self.waiting,
             "ended": self.ended,
+            "refused": self.refused,
             "use": self.core_ms / 1000 / span_ms,
             "preempted": self.preempted,
             "lost_work": self.lost_core_ms / 1_000_000,
@@ -77,21 +80,22 @@ class _Summing:
         self._waits = waits
         for job in table.jobs.values():
             self._add(job)
+        for pool, owner, submitted_ms in table.refused:
+            if from_ms <= submitted_ms < to_ms:
+                for group in groups_of(pool, owner):
+                    self.sums[group].refused += 1
 
     def _add(self, job: Job) -> None:
         from_ms, to_ms = self._span
         if job.kind != "batch" or job.submitted_ms >= to_ms:
             return
-        sums = [self.sums[group] for group in groups_of(job)]
+        sums = [self.sums[group] for group in groups_of(job.pool, job.owner)]
         began_ms = job.began_ms if NEVER < job.began_ms < to_ms else NEVER
         if job.submitted_ms != NEVER and (began_ms == NEVER or began_ms >= from_ms):
             ended_before = NEVER < job.ended_ms < from_ms
             if not ended_before:
                 self._waited(job, began_ms, sums)
-        if job.submitted_ms != NEVER and from_ms <= job.ended_ms < to_ms:
-            for each in sums:
-                each.ended += 1
-                each.turnarounds_ms.append(job.ended_ms - job.submitted_ms)
+        self._turned_around(job, sums)
         self._used(job, sums)
 
     def _waited(self, job: Job, began_ms: int, sums: Iterable[_Sums]) -> None:
@@ -104,6 +108,16 @@ class _Summing:
             each.waits_ms.append(until_ms - job.submitted_ms)
             each.begun += began_ms != NEVER
             each.waiting += began_ms == NEVER and not NEVER < job.ended_ms < to_ms
+
+    def _turned_around(self, job: Job, sums: Iterable[_Sums]) -> None:
+        """One that hasn't ended counts up to the end: else a change that lets none end would seem to be the best."""
+        from_ms, to_ms = self._span
+        ended = NEVER < job.ended_ms < to_ms
+        if job.submitted_ms == NEVER or (ended and job.ended_ms < from_ms):
+            return
+        for each in sums:
+            each.ended += ended
+            each.turnarounds_ms.append((job.ended_ms if ended else to_ms) - job.submitted_ms)
 
     def _used(self, job: Job, sums: Iterable[_Sums]) -> None:
         from_ms, to_ms = self._span
@@ -123,11 +137,11 @@ class _Summing:
             each.lost_core_ms += lost_ms * cores
 
 
-def groups_of(job: Job) -> list[Group]:
+def groups_of(pool: str, owner: str) -> list[Group]:
     """The groups that a job counts in: its pool and those above it, its owner, the cell."""
-    parts = job.pool.strip("/").split("/")
+    parts = pool.strip("/").split("/")
     pools = [("pool", "/" + "/".join(parts[:count])) for count in range(1, len(parts) + 1)]
-    return [*pools, *([("owner", job.owner)] if job.owner else []), (CELL, "")]
+    return [*pools, *([("owner", owner)] if owner else []), (CELL, "")]
 
 
 def share_within(recorded: Mapping[str, Wait], again: Mapping[str, Wait], within_ms: int) -> float | None:

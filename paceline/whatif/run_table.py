@@ -12,7 +12,15 @@ from events.codes import ENDED_JOBS, LIVE_REPORTS, RunReport
 from events.records.base import Event
 from events.records.hosts import HostSilent
 from events.records.jobs import JobSubmitted
-from events.records.lifecycle import JobAccepted, JobChanged, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
+from events.records.lifecycle import (
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+    RunsAvailable,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered
@@ -81,6 +89,14 @@ class Run(NamedTuple):
     rank: int
 
 
+class Refusal(NamedTuple):
+    """A submission of a batch job that was refused."""
+
+    pool: str
+    owner: str
+    submitted_ms: int
+
+
 class RunTable:
     """Folds what a log says of jobs and their runs, in causal order."""
 
@@ -93,6 +109,7 @@ class RunTable:
         self.silent_ms: dict[str, list[int]] = {}
         """By host when it fell silent, in milliseconds since 1970."""
         self.count = self._ends = 0
+        self.refused: list[Refusal] = []
         self.begun: list[str] = []
         """Jobs in the order of their first runs."""
         self._columns = {name: array("q") for name in COLUMNS}
@@ -118,6 +135,11 @@ class RunTable:
         match event:
             case JobAccepted():
                 self._accepted(event, now)
+            case JobRejected():
+                if (submitted := self._submitted.pop(event.jobs_offset, None)) is not None:
+                    fact, at_ms = submitted
+                    if fact.kind == "batch":
+                        self.refused.append(Refusal(fact.pool, fact.owner, at_ms))
             case JobChanged() if event.state in ENDED_JOBS and event.job_id in self.jobs:
                 self.jobs[event.job_id].ended_ms = now
             case RunsOrdered():

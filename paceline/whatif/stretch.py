@@ -89,7 +89,9 @@ def read_stretch(log: Log, from_ms: int, to_ms: int, stored: Stored = lambda mac
             f"Nothing was recorded between {write_time(from_ms)} and {write_time(to_ms)}: choose another stretch."
         )
     stores = {name: _folded(log, name, starts, stored(name)) for name in machines(log.cell)}
-    return Stretch(log, from_ms, to_ms, starts, ends, stores, _runs(log), list(_facts(log, starts, ends)))
+    return Stretch(
+        log, from_ms, to_ms, starts, ends, stores, _runs(log, stored("lifecycle")), list(_facts(log, starts, ends))
+    )
 
 
 def end_ms(log: Log) -> int:
@@ -111,10 +113,12 @@ def _folded(log: Log, name: str, starts: Mapping[str, int], store: MemoryStore |
     return store
 
 
-def _runs(log: Log) -> RunTable:
-    """The runs of the whole log, as far back as it reaches."""
+def _runs(log: Log, store: MemoryStore | None) -> RunTable:
+    """The runs of the whole log, as far back as it reaches. `store`: lifecycle there; None: the first record."""
     table = RunTable()
-    for delivered in _delivered(log, {topic: log.bounds(topic)[0] for topic in (JOBS.name, LIFECYCLE)}):
+    progress = store.progress() if store is not None else None
+    chain = progress.own if progress is not None else Chain()
+    for delivered in _delivered(log, {JOBS.name: chain.inputs.get(JOBS.name, 0), LIFECYCLE: chain.position}, chain):
         table.take(delivered)
     for topic in (TASKS.name, HOSTS.name):  # a fact comes as soon as it is read: orders first
         for record in log.scan(topic, log.bounds(topic)[0]):
@@ -122,9 +126,9 @@ def _runs(log: Log) -> RunTable:
     return table
 
 
-def _delivered(log: Log, positions: Mapping[str, int]) -> Iterator[Delivered]:
-    """The records of some topics from there on, in causal order."""
-    inbox = Inbox(positions, {}, {"lifecycle": Chain()}, log.cell)
+def _delivered(log: Log, positions: Mapping[str, int], chain: Chain) -> Iterator[Delivered]:
+    """The records of some topics from there on, in causal order; `chain`: lifecycle's history there."""
+    inbox = Inbox(positions, {}, {"lifecycle": chain}, log.cell)
     reader = log.reader(positions)
     ends = log.ends(positions)
     try:

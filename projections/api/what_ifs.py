@@ -82,6 +82,8 @@ def what_ifs_of(context: Context) -> WhatIfs:
 def begin(context: Context, question: Question) -> AskedWhatIf:
     """Begins with a question. Raises a problem where it can't be one, or another one is at work."""
     what_ifs = what_ifs_of(context)
+    if question.from_ms < 0:
+        raise _wrong("from", "is before 1970")
     if question.from_ms >= question.to_ms:
         raise _wrong("from", "isn't before `to`")
     if question.to_ms > now_ms():

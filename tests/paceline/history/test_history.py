@@ -26,6 +26,7 @@ from paceline.cli.main import run
 from paceline.client.client import Client
 from paceline.client.errors import PacelineError
 from paceline.history.exporter import export
+from paceline.history.history_file import read, write
 from paceline.history.importer import import_history, info, open_history
 from paceline.history.start_state import start_of
 from paceline.history.views_at import views_at
@@ -331,3 +332,23 @@ def folder(parent, name):
     observers = parent / name
     observers.mkdir()
     return observers
+
+
+@pytest.mark.parametrize("kind", ["Head", "Progress", "Record"])
+def test_a_file_writes_nowhere_but_to_its_folder(file, tmp_path, kind):
+    """Names in a file become names of folders: a forged one, whose hash fits, must not lead out of there."""
+
+    def forged(part):
+        if part.kind != kind:
+            return part
+        if kind == "Head":
+            [first, *others] = part.fields["topics"]
+            return part._replace(fields={**part.fields, "topics": [{**first, "topic": "../evil"}, *others]})
+        return part._replace(fields={**part.fields, "machine" if kind == "Progress" else "topic": "../../evil"})
+
+    with (tmp_path / "forged.avro").open("wb") as out:
+        write(out, [forged(part) for part in read(file)])
+    (tmp_path / "to").mkdir()
+    with pytest.raises(PacelineError, match="evil'"):
+        import_history(tmp_path / "forged.avro", tmp_path / "to" / "brought")
+    assert not [*tmp_path.rglob("evil*")]

@@ -127,6 +127,35 @@ def test_the_exit_code_says_whether_a_condition_holds(cell, words, code):
     assert what_if(cell, "--set", "/a:share=3", *words) == code
 
 
+@pytest.mark.parametrize(
+    ("setting", "condition", "code"),
+    [
+        ("/b:limit:cpu=0", "pool /b turnaround > +10%", 1),  # few of its jobs end, those that had begun
+        ("/b:open_jobs_max=1", "pool /b mean_wait > +10%", 3),  # most are refused, and wait for nothing
+        ("/b:open_jobs_max=1", "pool /b refused > +2", 1),
+        ("/b:open_jobs_max=1", "pool /a mean_wait > +10%", 0),
+    ],
+)
+def test_a_change_that_lets_fewer_jobs_through_is_no_gain(cell, setting, condition, code):
+    assert what_if(cell, "--set", setting, "--fail-if", condition) == code
+
+
+def test_a_file_that_begins_in_the_middle_and_a_kept_branch_are_asked_as_the_folder_is(cell, tmp_path, capsys):
+    middle, file, out = "2023-11-14T22:15:00Z", tmp_path / "middle.avro", tmp_path / "out"
+    assert run(["log", "export", "--data", str(cell), "--from", middle, "--to", WHEN[-1], str(file)]) == 0
+    words = ["--from", "2023-11-14T22:15:30Z", "--to", WHEN[-1], "--set", "/a:share=3", "--runs", "2", "-o", "json"]
+    capsys.readouterr()
+    answers = []
+    for where in (["--data", str(cell)], [str(file)]):
+        assert run(["what-if", *where, *words, "--out", str(out / str(len(answers))), "--keep"]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    whole, part = ({job["job_id"]: job["recorded"] for job in each["jobs"]} for each in answers)
+    assert part, "jobs that were submitted since the file begins"
+    assert part.items() <= whole.items()
+    kept = ["--from", "2023-11-14T22:16:00Z", "--to", "2023-11-14T22:20:00Z", "--set", "/a:share=1", "--runs", "2"]
+    assert run(["what-if", "--data", str(out / "1" / "changed"), *kept]) == 0
+
+
 def test_a_file_that_is_wrong_ends_with_2_and_a_log_that_isnt_there_with_6(cell, tmp_path, capsys):
     change = tmp_path / "change.yaml"
     change.write_text("priorities: {a-999: 1}\n")
