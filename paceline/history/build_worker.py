@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import msgspec
 
@@ -15,6 +16,7 @@ from events import VERSION
 from events.codec import CodecError
 from events.log.port import Log, LogError, LogFault, LogGap, LogUnavailable
 from events.rounds import RoundFault
+from events.topics import rounds_of
 from paceline.client.errors import PacelineError
 from paceline.history.build_protocol import (
     PROTOCOL,
@@ -28,11 +30,11 @@ from paceline.history.build_protocol import (
     Span,
     Stopped,
 )
-from paceline.history.followed_log import FollowedLog
 from paceline.history.open_log import open_log
 from paceline.history.own_passes import begin
 from paceline.history.recorded_rounds import RecordedRounds
 from paceline.history.round_comparison import compare, rewritten, without_causes
+from paceline.history.tail import Tail, TailLog
 from paceline.history.watched_fold import WatchedFold
 from paceline.moments.ordered_work import read_order
 from paceline.services.settings import Settings
@@ -112,11 +114,13 @@ def main() -> int:
     """Does what standard input orders."""
     order = read_order(Order, 0)
     os.nice(order.nice)
-    return answer(order, lambda log: [comparison(log, order, name, write) for name in order.machines])
+    return answer(order, lambda log, tail: [comparison(log, tail, order, name) for name in order.machines])
 
 
-def answer(order: Order, make: Callable[[Log], list[Comparison]]) -> int:
-    """Says who it is, compares the rounds of all machines, and says how it ended."""
+def answer(order: Order, make: Callable[[Log, Tail | None], list[Comparison]]) -> int:
+    """Says who it is, compares the rounds of all machines, and says how it ended. `make`: the comparisons of a log, and
+    of the tail by which it is followed, if it is.
+    """
     write(Hello(PROTOCOL, VERSION, {name: make().logic for name, make in machines().items()}))
     if order.protocol > PROTOCOL:
         write(Failed(f"Paceline {VERSION} can't be asked by this one: it is too old for what is asked.", 2))
@@ -124,7 +128,12 @@ def answer(order: Order, make: Callable[[Log], list[Comparison]]) -> int:
     try:
         log = open_log(Settings(**msgspec.structs.asdict(order.log)))
         try:
-            _run(log, make(log), order.follow)
+            if order.follow:
+                with closing(Tail(log)) as tail:
+                    _follow(tail, make(log, tail))
+            else:
+                for each in make(log, None):
+                    each.turn()
         finally:
             log.close()
     except (PacelineError, LogError) as error:
@@ -135,16 +144,20 @@ def answer(order: Order, make: Callable[[Log], list[Comparison]]) -> int:
     return 0
 
 
-def comparison(log: Log, order: Order, name: str, write: Write) -> Comparison:
+def comparison(log: Log, tail: Tail | None, order: Order, name: str) -> Comparison:
     """The comparison of a machine of this build, from where the log or its snapshots let it begin."""
     make = machines(log.cell)[name]
     span = order.machines[name]
-    read = FollowedLog(log) if order.follow else log
     fold = WatchedFold(make(), log.cell)
     store = start(log, order, make())
     if store is not None:
         fold.restore(store)
-    return Comparison(read, fold, span, write)
+    return Comparison(read(log, tail, name), fold, span, write)
+
+
+def read(log: Log, tail: Tail | None, name: str) -> Log:
+    """The log as a machine reads it, followed where there is a tail."""
+    return log if tail is None else TailLog(tail, rounds_of(name))
 
 
 def start(log: Log, order: Order, machine: Machine) -> MemoryStore | None:
@@ -159,10 +172,11 @@ def write(message: Message) -> None:
     sys.stdout.buffer.flush()
 
 
-def _run(log: Log, comparisons: list[Comparison], follow: bool) -> None:
+def _follow(tail: Tail, comparisons: list[Comparison]) -> None:
     while True:
+        tail.pull()
         news = [each.turn() for each in comparisons if not each.is_over]
-        if not follow or not news:
+        if not news:
             return
         if not any(news):
             time.sleep(WAIT_S)

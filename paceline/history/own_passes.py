@@ -15,6 +15,7 @@ from paceline.history.decide_again import newest_snapshot
 from paceline.history.recorded_rounds import OpenRound, RecordedRounds
 from paceline.history.round_comparison import pass_end
 from paceline.history.start_state import start_of
+from paceline.history.tail import Tail, TailLog
 from paceline.moments.order import LogAddress
 from processors.cell_machines import machines
 from processors.machine import Machine
@@ -33,10 +34,13 @@ class _Walk(NamedTuple):
 
 
 class OwnPasses:
-    """Folds the machines of this build as far as rounds are asked about, and no machine that none is asked about."""
+    """Folds the machines of this build as far as rounds are asked about, and no machine that none is asked about.
+    `follows`: rounds of a log that grows.
+    """
 
-    def __init__(self, log: Log, start: Start) -> None:
-        self._log, self._start = log, start
+    def __init__(self, log: Log, start: Start, follows: bool = False) -> None:
+        self._log, self._start, self._follows = log, start, follows
+        self._tail: Tail | None = None
         self._walks: dict[str, _Walk] = {}
 
     def of_the_pass(self, differs: Differs) -> list[Part]:
@@ -57,14 +61,18 @@ class OwnPasses:
         return end
 
     def _rounds(self, machine: str, number: int) -> Iterator[OpenRound]:
+        if self._follows:
+            self._tail = self._tail or Tail(self._log)
+            self._tail.pull()
         walk = self._walks.get(machine)
         if walk is None:
-            make = machines(self._log.cell)[machine]
-            fold = Fold(make(), self._log.cell)
+            log = self._log if self._tail is None else TailLog(self._tail)
+            make = machines(log.cell)[machine]
+            fold = Fold(make(), log.cell)
             store = self._start(make(), number)
             if store is not None:
                 fold.restore(store)
-            walk = self._walks[machine] = _Walk(fold, RecordedRounds(self._log, fold))
+            walk = self._walks[machine] = _Walk(fold, RecordedRounds(log, fold))
         return walk.rounds.rounds(number)
 
 

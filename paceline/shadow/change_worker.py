@@ -14,9 +14,9 @@ from events.log.port import Log
 from events.topics import MACHINES, rounds_of
 from paceline.client.errors import InvalidValue
 from paceline.history.build_protocol import Changed, Order
-from paceline.history.build_worker import Comparison, Write, answer, start, write
-from paceline.history.followed_log import FollowedLog
+from paceline.history.build_worker import Comparison, Write, answer, read, start, write
 from paceline.history.recorded_rounds import RecordedRounds
+from paceline.history.tail import Tail
 from paceline.history.watched_fold import WatchedFold
 from paceline.moments.log_cut import CutLog
 from paceline.moments.ordered_work import read_order
@@ -40,10 +40,10 @@ def main() -> int:
     """Does what standard input orders."""
     order = read_order(ChangeOrder, 0)
     os.nice(order.order.nice)
-    return answer(order.order, lambda log: comparisons(log, order, write))
+    return answer(order.order, lambda log, tail: comparisons(log, tail, order, write))
 
 
-def comparisons(log: Log, order: ChangeOrder, write: Write) -> list[Comparison]:
+def comparisons(log: Log, tail: Tail | None, order: ChangeOrder, write: Write) -> list[Comparison]:
     """The machines, each with the change from where its span begins. Raises `InvalidValue`."""
     folds = {name: folded(log, order.order, name) for name in MACHINES}
     machine = folds[ENTITLEMENT].machine
@@ -57,7 +57,7 @@ def comparisons(log: Log, order: ChangeOrder, write: Write) -> list[Comparison]:
     write(Changed(list(the_change.lines)))
     spans = order.order.machines
     return [
-        Comparison(FollowedLog(log), fold, spans[name], write, is_changed=True)
+        Comparison(read(log, tail, name), fold, spans[name], write, is_changed=True)
         for name, fold in folds.items()
         if name in spans
     ]

@@ -9,9 +9,9 @@ from events.log.port import Log, LogGap, LogUnavailable
 from events.records.rounds import RoundCommitted
 from events.rounds import RoundFault, in_log
 from events.topics import rounds_of
+from paceline.history.tail import Tail, TailLog
 from paceline.witness.alarms import Alarmed, Finding, found
 from paceline.witness.head import Standing
-from paceline.witness.tail import Tail, TailLog
 from processors.machine import Machine
 from processors.runtime.replay import Difference, Mismatch, Replay
 from processors.runtime.store import Progress, RocksStore

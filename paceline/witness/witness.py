@@ -15,13 +15,13 @@ from events.log.port import Log, LogError, LogGap, LogUnavailable
 from events.topics import ALL
 from paceline.client.errors import PacelineError
 from paceline.history.heads import OpenEnd, hash_of
+from paceline.history.tail import Tail, TailLog
 from paceline.history.verify import MachineFactories
 from paceline.witness.alarms import Alarmed, found
 from paceline.witness.head import SignedHead, Standing, check, log_id
 from paceline.witness.notes import NoteFault, PrivateKey, signed
 from paceline.witness.published import Heads, Published, forked, parsed
 from paceline.witness.rounds import WitnessedMachine
-from paceline.witness.tail import Tail, TailLog
 from processors.runtime.replay import Difference, Mismatch
 
 EVERY_MS, EVERY_ROUNDS = 60_000, 10_000

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
     from paceline.shadow.follower import Start
 
-LISTEN = "127.0.0.1:7128"
+LISTEN = "127.0.0.1:7129"
 NICE = 10
 
 
@@ -68,7 +68,6 @@ def _serve(
     from threading import Event
 
     from events.topics import MACHINES, rounds_of
-    from paceline.history.followed_log import FollowedLog
     from paceline.history.other_build import address_of
     from paceline.history.own_passes import OwnPasses, begin
     from paceline.services.http_serving import serve_http
@@ -81,7 +80,7 @@ def _serve(
     positions = {name: ends[rounds_of(name)] for name in MACHINES}
     side = f"Decided by {build}" if build else f"Decided with {file}"
     follower = Shadow(log.cell, "build" if build else "change", side, positions, note)
-    passes = OwnPasses(FollowedLog(log), partial(begin, log, address_of(settings, log), settings.snapshots))
+    passes = OwnPasses(log, partial(begin, log, address_of(settings, log), settings.snapshots), follows=True)
     socket_ = listening(listen)
     address = process_labels(socket_, listen)
     if address_file is not None:

@@ -32,7 +32,7 @@ def shadowed(log: Log, from_ms: int, *changes: str, pools: dict | None = None) -
     said: list = []
     settings = [tuple(read_setting(each)) for each in changes]
     findings, passes = Findings(), OwnPasses(log, lambda machine, number: None)
-    for each in comparisons(log, ChangeOrder(order, pools or {}, settings), said.append):
+    for each in comparisons(log, None, ChangeOrder(order, pools or {}, settings), said.append):
         each.turn()
     for message in said:
         assert not isinstance(message, Stopped), message
@@ -138,7 +138,7 @@ def test_facts_that_are_no_pools_of_the_change_stay_as_they_are():
     ends = before(log, end_ms)
     order = Order(PROTOCOL, LogAddress("nowhere", 0), {name: Span(offset=ends[rounds_of(name)]) for name in MACHINES})
     settings = [tuple(read_setting("/b:share=4"))]
-    for comparison in comparisons(log, ChangeOrder(order, {}, settings), lambda message: None):
+    for comparison in comparisons(log, None, ChangeOrder(order, {}, settings), lambda message: None):
         alter = comparison._fold.alter
         assert alter is not None
         for topic in (POOLS.name, JOBS.name):

@@ -145,7 +145,7 @@ def test_more_findings_than_are_kept_are_counted_as_one(shadow, monkeypatch):
     assert found == {"j0": 1, "j1": 1, "j2": 1, "others": 5}
 
 
-def page(shadow, client="127.0.0.1", host="127.0.0.1:7128"):
+def page(shadow, client="127.0.0.1", host="127.0.0.1:7129"):
     return TestClient(app(shadow.health, shadow.body), f"http://{host}", client=(client, 1))
 
 
@@ -166,7 +166,7 @@ def test_the_page_shows_what_differs_and_takes_nothing_for_its_own_words(shadow)
 
 
 @pytest.mark.parametrize(
-    ("client", "host"), [("10.0.0.7", "127.0.0.1:7128"), ("127.0.0.1", "evil.example"), ("::ffff", "x")]
+    ("client", "host"), [("10.0.0.7", "127.0.0.1:7129"), ("127.0.0.1", "evil.example"), ("::ffff", "x")]
 )
 def test_who_is_elsewhere_sees_metrics_and_no_jobs(shadow, client, host):
     run(shadow, Told(HELLO, differs("entitlement", 24, 5, 4, job="secret-job")))

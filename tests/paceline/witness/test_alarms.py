@@ -196,7 +196,6 @@ def test_a_log_that_forks_while_a_witness_follows_is_found(world: World) -> None
         witness.step()
     number = witness.machines[0].standing.round - 2
     grow(log, forge(past(), "lifecycle", number, lambda event: msgspec.structs.replace(event, now=event.now + 1)))
-    witness.step()
     with pytest.raises(Alarmed) as ended:
         witness.step()
     witness.close()

@@ -1,4 +1,4 @@
-"""The end of a cell's log in memory, read once for the four machines that replay its rounds.
+"""The end of a cell's log in memory, read once for all machines of a process that follow it.
 
 On Kafka each `scan` is a client of its own: good for a million records, dear for the three that came since.
 """
@@ -33,9 +33,9 @@ class Tail:
         """Reads what is new. Raises `LogGap` where the log ends before what was read, and `LogUnavailable`.
 
         Ends are asked topic by topic: a round that is there by now may have inputs that weren't yet. So rounds are
-        settled one pull later.
+        settled up to the ends that were asked for before.
         """
-        ends = self._reader.ends()
+        settled, ends = self._reader.ends(), self._reader.ends()
         for topic, end in ends.items():
             if end < self.ends[topic]:
                 raise gap(topic, self.ends[topic], 0, end)
@@ -48,7 +48,7 @@ class Tail:
                 waited_s = time.monotonic()
             elif time.monotonic() > waited_s + PATIENCE_S:
                 raise LogUnavailable(f"The log says that it has records up to {ends}, and gives none of them.")
-        self.settled, self.ends = self.ends, ends
+        self.settled, self.ends = settled, ends
 
     def scan(self, topic: str, start: int, end: int) -> Iterator[LogRecord]:
         """The records of a topic from `start` to before `end`."""
@@ -73,16 +73,16 @@ class Tail:
 
 
 class TailLog:
-    """The log as the replay of one machine reads it: its own rounds, in `own`, as far as they are settled."""
+    """The log as one machine reads it: its own rounds, in `own`, as far as they are settled."""
 
-    def __init__(self, tail: Tail, own: str) -> None:
+    def __init__(self, tail: Tail, own: str = "") -> None:
         self.cell = tail.log.cell
         self._tail = tail
         self._own = own
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """Raises `LogFault`: a witness never writes."""
-        raise LogFault("A witness reads the log only.")
+        """Raises `LogFault`."""
+        raise LogFault("This log is only followed: it takes no records.")
 
     def reader(self, positions: Mapping[str, int]) -> Reader:
         """Implements `Log.reader`."""
