@@ -137,9 +137,12 @@ def make_key(name: str, file: Path) -> PublicKey:
 
 
 def read_key(file: Path) -> PrivateKey:
-    """The key in a file. Raises `PacelineError` where it is none, or others may read it."""
+    """The key in a file. Raises `PacelineError` where it is none, or others may read it: a group may read that of root,
+    as it does a secret of Kubernetes.
+    """
     try:
-        if file.stat().st_mode & 0o077:
+        status = file.stat()
+        if status.st_mode & (0o037 if status.st_uid == 0 != os.geteuid() else 0o077):
             raise PacelineError(f"Others may read the key of the witness: chmod 600 {file}")
         text = file.read_text(errors="replace").strip()
     except OSError as error:

@@ -114,7 +114,7 @@ def test_the_image_installs_what_is_locked_and_runs_as_nobody_in_particular() ->
 
 
 def test_units_stop_in_time_and_tasks_outlive_their_agent() -> None:
-    assert len(units()) == 8
+    assert len(units()) == 9
     for unit in units():
         assert int(unit.last("TimeoutStopSec")) >= 15
         assert unit.last("NoNewPrivileges") == "yes"
@@ -127,8 +127,8 @@ def test_units_stop_in_time_and_tasks_outlive_their_agent() -> None:
         assert unit.last("StateDirectoryMode") == ("0711" if agent else "0700"), "tasks pass to their folders below it"
         [data] = [each for each in unit.all("Environment") if each.startswith("PACELINE_DATA=")][-1:]
         assert data == f"PACELINE_DATA=/var/lib/{unit.last('StateDirectory')}{'/data' if agent else ''}"
-        if unit.name == "paceline-witness.service":
-            assert unit.all("PartOf") == [], "it runs beyond the cell, on a machine of its own"
+        if unit.name in ("paceline-witness.service", "paceline-shadow.service"):
+            assert unit.all("PartOf") == [], "it is no part of the cell"
             continue
         assert unit.last("WantedBy") == unit.last("PartOf") == "paceline.target"
     assert (SYSTEMD / "paceline.target").is_file()

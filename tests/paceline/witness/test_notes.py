@@ -1,5 +1,6 @@
 """Notes and keys are those of C2SP: other tools read them."""
 
+import os
 import random
 from pathlib import Path
 
@@ -38,6 +39,22 @@ def test_a_key_is_made_for_its_user_alone_and_never_overwritten(tmp_path: Path) 
     file.chmod(0o640)
     with pytest.raises(PacelineError, match="chmod 600"):
         read_key(file)
+
+
+@pytest.mark.parametrize(("owner", "mode", "is_taken"), [(0, 0o440, True), (0, 0o444, False), (7, 0o440, False)])
+def test_the_group_of_a_witness_may_read_a_key_of_root_and_no_other(
+    owner: int, mode: int, is_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "w.key"
+    make_key("w", file)
+    there = os.stat_result((mode, 0, 0, 1, owner, 10001, 0, 0, 0, 0))
+    monkeypatch.setattr(Path, "stat", lambda self: there)
+    monkeypatch.setattr(os, "geteuid", lambda: 10001)
+    if is_taken:
+        assert read_key(file).name == "w"
+    else:
+        with pytest.raises(PacelineError, match="chmod 600"):
+            read_key(file)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a+b", "x" * 101])
