@@ -48,8 +48,8 @@ def main() -> None:
             "orders": len(before),
             "alike_percent": 100 * len(before & after) / max(1, len(before)),
             "same_host_percent": _percent(share_on_same_host(recorded.waits, again.waits)),
-            "preempted": recorded.figures["cell", ""]["preempted"],
-            "preempted_again": again.figures["cell", ""]["preempted"],
+            "preempted": recorded.figures["cell", ""]["preempted", ""],
+            "preempted_again": again.figures["cell", ""]["preempted", ""],
         }
         for near_s in NEAR_S:
             out[f"within_{near_s}_s_percent"] = _percent(share_within(recorded.waits, again.waits, near_s * 1000))

@@ -24,13 +24,16 @@ class LengthRule(TypedDict):
 
 
 class WhatIfFigure(TypedDict):
-    """A figure of a pool, an owner or the cell (`of`); waits are in seconds. `within`: half of the interval of the
-    effect at 90 %, null: one pair can't say.
+    """A figure of a pool, an owner or the cell (`of`); waits are in seconds. `use` and `lost_work` are there for each
+    `resource` that is asked for; `unit` is MiB for sizes. `within`: half of the interval of the effect at 90 %, null:
+    one pair can't say.
     """
 
     of: str
     name: str
     figure: str
+    resource: str
+    unit: str
     recorded: float
     again: float
     changed: float

@@ -15,10 +15,21 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import NDArray
 
+from events.resources import Unit
 from paceline.whatif.branch import Branch, Change, subject_of
 from paceline.whatif.branch_elsewhere import BranchElsewhere, Elsewhere, Told
 from paceline.whatif.decided import ACCEPTED, Answer, Decided, FactAt, decided_in
-from paceline.whatif.figures import FIGURES, OF_TIMES, Group, Measured, share_on_same_host, share_within
+from paceline.whatif.figures import (
+    BY_RESOURCE,
+    CPU,
+    FIGURES,
+    OF_TIMES,
+    Figure,
+    Group,
+    Measured,
+    share_on_same_host,
+    share_within,
+)
 from paceline.whatif.stretch import NothingToCompare, Stretch
 
 T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
@@ -44,6 +55,8 @@ class Effect:
     """Half of the interval of the effect; None: one pair can't say."""
     changed_within: float | None
     """The same of the figure with the change."""
+    resource: str = ""
+    """That of a figure by resource."""
 
     @property
     def is_noise(self) -> bool:
@@ -133,6 +146,8 @@ class Comparison:
     answers: list[OtherAnswer] = field(default_factory=list)
     """By time."""
     lines: Lines = field(default_factory=dict)
+    units: dict[str, Unit] = field(default_factory=dict)
+    """Of all kinds of the cell, in its order."""
 
 
 Say = Callable[[int, bool, int], None]
@@ -221,7 +236,7 @@ class _Side:
     """Sums over the branches of one side."""
 
     def __init__(self) -> None:
-        self.figures: list[dict[Group, dict[str, float]]] = []
+        self.figures: list[dict[Group, dict[Figure, float]]] = []
         self.preemptions: list[Counter[tuple[str, str]]] = []
         self.answers: dict[FactAt, Counter[Answer]] = {}
         self.values: dict[tuple[str, str], NDArray[np.float64]] = {}
@@ -247,7 +262,8 @@ class _Pairs:
     def __init__(self, stretch: Stretch, change: Change) -> None:
         self._stretch = stretch
         self._change = change
-        self._recorded = Measured(stretch.runs, stretch.from_ms, stretch.to_ms)
+        self._units = stretch.units(change.first)
+        self._recorded = Measured(stretch.runs, stretch.from_ms, stretch.to_ms, self._units)
         self._decided = decided_in(stretch)
         self._again, self._changed = _Side(), _Side()
         self._near: dict[int, list[float | None]] = {ms: [] for ms in NEAR_MS}
@@ -302,29 +318,36 @@ class _Pairs:
             self._preemptions(),
             [*self._refusals(pairs), *self._answers(pairs)],
             self._lines(pairs),
+            self._units,
         )
 
     def _measured(self, branch: Branch | BranchElsewhere, side: _Side) -> Measured:
-        measured = Measured(branch.table, self._stretch.from_ms, self._stretch.to_ms)
+        measured = Measured(branch.table, self._stretch.from_ms, self._stretch.to_ms, self._units)
         self._any_waits = self._any_waits or bool(measured.waits)
         side.add(measured, branch.decided, branch.origins)
         return measured
 
     def _effects(self) -> list[Effect]:
         was, sides = self._recorded.figures, (self._again.figures, self._changed.figures)
-        groups = sorted({group for figures in (was, *sides[0], *sides[1]) for group in figures}, key=_order)
+        asked: dict[Group, set[str]] = {}
+        for figures in (was, *sides[0], *sides[1]):
+            for group, numbers in figures.items():
+                asked.setdefault(group, {CPU}).update(resource for _, resource in numbers if resource)
         effects = []
-        for group in groups:
-            same_jobs = _values(sides[0], group, "refused") == _values(sides[1], group, "refused")
-            for figure in FIGURES:
-                before, after = (_values(each, group, figure) for each in sides)
+        for group in sorted(asked, key=_order):
+            resources = [CPU, *(name for name in self._units if name in asked[group] and name != CPU)]
+            refused = [_values(each, group, ("refused", "")) for each in sides]
+            for each in ((name, of) for name in FIGURES for of in (resources if name in BY_RESOURCE else [""])):
+                before, after = (_values(figures, group, each) for figures in sides)
                 differences = [new - old for old, new in zip(before, after, strict=True)]
-                recorded = was.get(group, {}).get(figure, 0.0)
+                recorded = was.get(group, {}).get(each, 0.0)
                 within, changed_within = interval(differences), interval(after)
-                if figure in OF_TIMES and not same_jobs:  # of a job that is refused nobody knows how long it would take
-                    within = changed_within = None
+                if each[0] in OF_TIMES and refused[0] != refused[1]:
+                    within = changed_within = None  # of a job that is refused nobody knows how long it would take
                 means = fmean(before), fmean(after)
-                effects.append(Effect(group, figure, recorded, *means, fmean(differences), within, changed_within))
+                effects.append(
+                    Effect(group, each[0], recorded, *means, fmean(differences), within, changed_within, each[1])
+                )
         return effects
 
     def _trust(self) -> Trust:
@@ -336,8 +359,8 @@ class _Pairs:
         return Trust(
             {ms: mean(shares) for ms, shares in self._near.items()},
             mean(self._same_host),
-            self._recorded.figures.get(cell, {}).get("preempted", 0),
-            fmean([figures.get(cell, {}).get("preempted", 0) for figures in self._again.figures]),
+            self._recorded.figures.get(cell, {}).get(("preempted", ""), 0),
+            fmean([figures.get(cell, {}).get(("preempted", ""), 0) for figures in self._again.figures]),
         )
 
     def _job_effects(self) -> list[JobEffect]:
@@ -408,7 +431,7 @@ class _Pairs:
         }
 
 
-def _values(side: Sequence[Mapping[Group, Mapping[str, float]]], group: Group, figure: str) -> list[float]:
+def _values(side: Sequence[Mapping[Group, Mapping[Figure, float]]], group: Group, figure: Figure) -> list[float]:
     """A figure of a group in each run of one side."""
     return [figures.get(group, {}).get(figure, 0.0) for figures in side]
 

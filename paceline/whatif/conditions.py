@@ -1,21 +1,26 @@
 """`--fail-if 'pool /maps mean_wait > +20%'`: what a check in review refuses."""
 
 import re
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from events.nearest import meant
+from events.resources import Unit
 from paceline.client.errors import InvalidValue
 from paceline.whatif.compare import Comparison, Effect
-from paceline.whatif.figures import CELL, COUNTS, FIGURES, Group
+from paceline.whatif.figures import BY_RESOURCE, CELL, COUNTS, CPU, FIGURES, Group
 
 _CONDITION = re.compile(
-    r"\s*(?:(pool|owner)\s+(\S+)|(cell))\s+([a-z0-9_]+)\s*([<>])\s*([+-]?)(\d+(?:\.\d+)?)\s*(%|s)?\s*", re.ASCII
+    r"\s*(?:(pool|owner)\s+(\S+)|(cell))\s+([a-z0-9_]+)(?::([a-z0-9._/-]+))?\s*"
+    r"([<>])\s*([+-]?)(\d+(?:\.\d+)?)\s*(%|s|[MGT]iB)?\s*",
+    re.ASCII,
 )
 HOW = (
-    "a condition is `pool PATH`, `owner NAME` or `cell`, a figure, < or >, and a bound: +20% or -30s of what the "
-    "change does, 600s of what it is with the change"
+    "a condition is `pool PATH`, `owner NAME` or `cell`, a figure, such as mean_wait or use:gpu, < or >, and a bound: "
+    "+20% or -30s of what the change does, 600s of what it is with the change"
 )
+MIB = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 
 
 class Answer(IntEnum):
@@ -41,6 +46,10 @@ class Condition(NamedTuple):
     bound: float
     relative: bool
     percent: bool
+    resource: str = ""
+    """That of a figure by resource."""
+    unit: str = ""
+    """As it was written."""
 
     def answer(self, effect: Effect) -> Answer:
         """Whether the bound is passed."""
@@ -59,28 +68,51 @@ def read_condition(text: str) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise InvalidValue(f"{text!r} is no condition: {HOW}")
-    kind, name, cell, figure, sign, plus, number, unit = match.groups()
+    kind, name, cell, figure, resource, sign, plus, number, unit = match.groups()
     if figure not in FIGURES:
         raise InvalidValue(
             f"{text!r}: there is no figure {figure}{meant(figure, FIGURES)}; there are {', '.join(FIGURES)}"
         )
     if unit == "s" and (figure in COUNTS or figure == "use"):
         raise InvalidValue(f"{text!r}: {figure} isn't in seconds")
-    bound = float(number) * (-1 if plus == "-" else 1)
-    relative = bool(plus) or unit == "%"
-    return Condition(
-        text.strip(), (CELL, "") if cell else (kind, name), figure, sign == ">", bound, relative, unit == "%"
-    )
+    if resource and figure not in BY_RESOURCE:
+        raise InvalidValue(f"{text!r}: {figure} isn't by resource; those are {', '.join(sorted(BY_RESOURCE))}")
+    if figure in BY_RESOURCE:
+        resource = resource or CPU
+    if unit in MIB and figure not in BY_RESOURCE:
+        raise InvalidValue(f"{text!r}: {figure} isn't a size: leave out {unit}")
+    bound = float(number) * (-1 if plus == "-" else 1) * MIB.get(unit, 1)
+    group, relative = (CELL, "") if cell else (kind, name), bool(plus) or unit == "%"
+    return Condition(text.strip(), group, figure, sign == ">", bound, relative, unit == "%", resource or "", unit or "")
+
+
+def _check_resource(condition: Condition, units: Mapping[str, Unit]) -> None:
+    """Raises `InvalidValue` where the cell hasn't its resource, or that has another unit."""
+    text, resource, unit = condition.text, condition.resource, condition.unit
+    if resource not in units:
+        raise InvalidValue(
+            f"{text!r}: unknown resource {resource}; the cell has {', '.join(units)}{meant(resource, [*units])}"
+        )
+    is_size = units[resource] is Unit.MIB
+    if unit in MIB and not is_size:
+        raise InvalidValue(f"{text!r}: {resource} isn't a size: leave out {unit}")
+    if is_size and condition.bound and not condition.percent and unit not in MIB:
+        raise InvalidValue(f"{text!r}: {resource} is a size: write such as 4GiB")
 
 
 def answers(comparison: Comparison, conditions: "list[Condition]", calibrated: bool) -> list[tuple[Condition, Answer]]:
     """The answer to each condition. Raises `InvalidValue` where one is about what isn't in the stretch."""
-    effects = {(effect.group, effect.figure): effect for effect in comparison.effects}
+    effects = {(effect.group, effect.figure, effect.resource): effect for effect in comparison.effects}
+    groups = {effect.group for effect in comparison.effects}
     out = []
     for condition in conditions:
-        effect = effects.get((condition.group, condition.figure))
-        if effect is None:
-            names = sorted(name for kind, name in {group for group, _ in effects} if kind == condition.group[0])
+        figure, resource = condition.figure, condition.resource
+        if resource:
+            _check_resource(condition, comparison.units)
+        nothing = Effect(condition.group, figure, 0, 0, 0, 0, 0, 0, resource)  # no job of the group asks for it
+        effect = effects.get((condition.group, figure, resource), nothing)
+        if condition.group not in groups:
+            names = sorted(name for kind, name in groups if kind == condition.group[0])
             raise InvalidValue(
                 f"{condition.text!r}: no batch job of {' '.join(condition.group)} is in the stretch"
                 f"{meant(condition.group[1], names)}"

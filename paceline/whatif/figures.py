@@ -1,6 +1,6 @@
 """Figures of pools, owners and the cell in a stretch of time: waits, turnaround, counts and use."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -8,6 +8,7 @@ from statistics import fmean
 import numpy as np
 
 from events.codes import Outcome
+from events.resources import STANDARD, Unit
 from paceline.whatif.run_table import NEVER, Job, RunTable
 
 CELL = "cell"
@@ -16,8 +17,13 @@ Group = tuple[str, str]
 OF_TIMES = ("mean_wait", "p95_wait", "turnaround")
 FIGURES = (*OF_TIMES, "begun", "waiting", "ended", "refused", "use", "preempted", "lost_work")
 """Seconds, but for `begun`, `waiting` (at the end), `ended`, `refused` and `preempted`, which count jobs and runs;
-`use` is cores on average, `lost_work` core-seconds of runs that were preempted.
+`use` is the amount of a resource on average, `lost_work` that of runs that were preempted, times seconds.
 """
+BY_RESOURCE = frozenset({"use", "lost_work"})
+CPU = "cpu"
+"""The resource of a figure by resource that names none."""
+Figure = tuple[str, str]
+"""A figure and its resource, which is empty but for those of `BY_RESOURCE`."""
 COUNTS = frozenset({"begun", "waiting", "ended", "refused", "preempted"})
 MORE_IS_BETTER = frozenset({"begun", "ended", "use"})
 LESS_IS_BETTER = frozenset({*OF_TIMES, "waiting", "refused", "preempted", "lost_work"})
@@ -31,12 +37,13 @@ class _Sums:
     waiting: int = 0
     ended: int = 0
     refused: int = 0
-    core_ms: int = 0
     preempted: int = 0
-    lost_core_ms: int = 0
+    used: Counter[str] = field(default_factory=Counter)
+    """By resource its amounts times milliseconds."""
+    lost: Counter[str] = field(default_factory=Counter)
 
-    def figures(self, span_ms: int) -> dict[str, float]:
-        return {
+    def figures(self, span_ms: int, units: Mapping[str, Unit]) -> dict[Figure, float]:
+        numbers = {
             "mean_wait": fmean(self.waits_ms) / 1000 if self.waits_ms else 0.0,
             "p95_wait": float(np.quantile(self.waits_ms, 0.95)) / 1000 if self.waits_ms else 0.0,
             "turnaround": fmean(self.turnarounds_ms) / 1000 if self.turnarounds_ms else 0.0,
@@ -44,10 +51,14 @@ class _Sums:
             "waiting": self.waiting,
             "ended": self.ended,
             "refused": self.refused,
-            "use": self.core_ms / 1000 / span_ms,
             "preempted": self.preempted,
-            "lost_work": self.lost_core_ms / 1_000_000,
         }
+        figures = {(figure, ""): number for figure, number in numbers.items()}
+        for resource in {CPU, *self.used}:
+            scale = 1 if units.get(resource) is Unit.MIB else 1000
+            figures["use", resource] = self.used[resource] / scale / span_ms
+            figures["lost_work", resource] = self.lost[resource] / scale / 1000
+        return figures
 
 
 @dataclass(frozen=True)
@@ -62,12 +73,13 @@ class Wait:
 class Measured:
     """The figures of one course of events, between two times in milliseconds since 1970. It doesn't keep the table."""
 
-    def __init__(self, table: RunTable, from_ms: int, to_ms: int) -> None:
+    def __init__(self, table: RunTable, from_ms: int, to_ms: int, units: Mapping[str, Unit] = STANDARD) -> None:
+        """`units`: those of the kinds of the cell."""
         self.waits: dict[str, Wait] = {}
         """The wait of each job that waited within the stretch."""
         sums = _Summing(table, from_ms, to_ms, self.waits).sums
-        self.figures = {group: each.figures(to_ms - from_ms) for group, each in sums.items()}
-        """By group, which is `pool` and its path, `owner` and its name, or `cell`."""
+        self.figures = {group: each.figures(to_ms - from_ms, units) for group, each in sums.items()}
+        """By group, which is `pool` and its path, `owner` and its name, or `cell`. Sizes are in MiB."""
 
 
 class _Summing:
@@ -121,7 +133,6 @@ class _Summing:
 
     def _used(self, job: Job, sums: Iterable[_Sums]) -> None:
         from_ms, to_ms = self._span
-        cores = job.resources.get("cpu", 0)
         ran_ms = preempted = lost_ms = 0
         for rows in job.runs.values():
             for run in map(self._table.run, rows):
@@ -132,9 +143,10 @@ class _Summing:
                 if run.outcome == Outcome.PREEMPTED and from_ms <= over_ms < to_ms:
                     preempted, lost_ms = preempted + 1, lost_ms + over_ms - run.began_ms
         for each in sums:
-            each.core_ms += ran_ms * cores
             each.preempted += preempted
-            each.lost_core_ms += lost_ms * cores
+            for resource, amount in job.resources.items():
+                each.used[resource] += ran_ms * amount
+                each.lost[resource] += lost_ms * amount
 
 
 def groups_of(pool: str, owner: str) -> list[Group]:

@@ -9,6 +9,7 @@ from paceline.client.json_type import Json
 from paceline.simulate.report.html import POOLS_MAX, line, unit_of
 from paceline.simulate.report.style import library, modules, style
 from paceline.whatif.decided import MEANINGS
+from paceline.whatif.figures import CPU
 from paceline.whatif.report import (
     CALIBRATION_MS,
     GAINS,
@@ -74,20 +75,22 @@ def main_resource(body: Json) -> str:
             demand = sum(sum(each[side]["demand"]) for side in SIDES)
             sums[each["resource"]] = sums.get(each["resource"], 0) + demand
     most = max(sums, key=lambda name: (sums[name], name), default="")
-    return most if sums.get(most) else "cpu"
+    return most if sums.get(most) else CPU
 
 
 def _tiles(body: Json) -> list[tuple[str, str]]:
     """The figures to look at first."""
     near, host = body["trust"]["near"][f"{CALIBRATION_MS // 1000}s"], body["trust"]["same_host"]
-    cell = {row["figure"]: row for row in body["figures"] if row["of"] == "cell"}
+    cell = {(row["figure"], row["resource"]): row for row in body["figures"] if row["of"] == "cell"}
+    resources = dict.fromkeys((CPU, main_resource(body)))
+    by_resource = [(figure, resource) for figure in ("use", "lost_work") for resource in resources]
     return [
         ("starts within 60 s, again", "-" if near is None else f"{near:.0%}"),
         ("on the same host, again", "-" if host is None else f"{host:.0%}"),
         *(
-            (f"cell: {figure_name(cell[figure])}", effect_text(cell[figure]))
-            for figure in ("mean_wait", "turnaround", "use", "preempted", "lost_work")
-            if figure in cell
+            (f"cell: {figure_name(cell[each])}", effect_text(cell[each]))
+            for each in (("mean_wait", ""), ("turnaround", ""), ("preempted", ""), *by_resource)
+            if each in cell
         ),
     ]
 

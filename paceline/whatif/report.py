@@ -14,9 +14,8 @@ from paceline.whatif.branch import Change
 from paceline.whatif.compare import NEAR_MS, Comparison, Effect, JobEffect
 from paceline.whatif.conditions import Answer, Condition
 from paceline.whatif.decided import MEANINGS, POINTS
-from paceline.whatif.figures import CELL, COUNTS, LESS_IS_BETTER, MORE_IS_BETTER
+from paceline.whatif.figures import CELL, COUNTS, CPU, LESS_IS_BETTER, MORE_IS_BETTER
 from paceline.whatif.stretch import Stretch
-from processors.entitlement.machine import Entitlement
 
 NOISE, GAINS, LOSES, UNKNOWN = "noise", "gains", "loses", "can't tell"
 ANSWERS = {Answer.NO: "no", Answer.YES: "yes", Answer.UNKNOWN: "can't tell"}
@@ -81,7 +80,7 @@ def body_of(
             for flag, count in sorted(comparison.flags.items())
         },
         "facts": {rule: count / comparison.pairs for rule, count in sorted(comparison.rules.items())},
-        "figures": [_figure(effect, calibrated) for effect in comparison.effects],
+        "figures": [_figure(effect, calibrated, _size(comparison, effect.resource)) for effect in comparison.effects],
         "jobs": [_job(job, calibrated) for job in comparison.jobs],
         "preemptions": [{**asdict(pair), "effect": pair.changed - pair.again} for pair in comparison.preemptions],
         "answers": [
@@ -108,15 +107,17 @@ def _job(job: JobEffect, calibrated: bool) -> Json:
     }
 
 
+def _size(comparison: Comparison, resource: str) -> str:
+    """The unit of sizes; of what is counted, and of figures without a resource, nothing."""
+    return Unit.MIB.value if comparison.units.get(resource) is Unit.MIB else ""
+
+
 def _series(stretch: Stretch, comparison: Comparison) -> Json:
     """Numbers of pools over time: cores, cards and what else is counted; MiB of sizes."""
-    machine = stretch.fold("entitlement").machine
-    assert isinstance(machine, Entitlement)
-    units = machine.queues.kinds.units
     part_ms = (stretch.to_ms - stretch.from_ms) / POINTS
 
     def rows(values: NDArray[np.float64], resource: str) -> Json:
-        scale = 1 if units.get(resource) is Unit.MIB else 1000
+        scale = 1 if _size(comparison, resource) else 1000
         return {name: [round(each / scale, 3) for each in row] for name, row in zip(MEANINGS, values, strict=True)}
 
     return {
@@ -125,7 +126,7 @@ def _series(stretch: Stretch, comparison: Comparison) -> Json:
             {
                 "pool": pool,
                 "resource": resource,
-                "unit": "MiB" if units.get(resource) is Unit.MIB else "",
+                "unit": _size(comparison, resource),
                 **dict(zip(SIDES, (rows(each, resource) for each in lines), strict=True)),
             }
             for (pool, resource), lines in comparison.lines.items()
@@ -133,12 +134,14 @@ def _series(stretch: Stretch, comparison: Comparison) -> Json:
     }
 
 
-def _figure(effect: Effect, calibrated: bool) -> Json:
+def _figure(effect: Effect, calibrated: bool, unit: str) -> Json:
     kind, name = effect.group
     return {
         "of": kind,
         "name": name,
         "figure": effect.figure,
+        "resource": effect.resource,
+        "unit": unit,
         "recorded": effect.recorded,
         "again": effect.again,
         "changed": effect.changed,
@@ -155,8 +158,14 @@ def name_of(row: Json) -> str:
 
 def figure_name(row: Json) -> str:
     """A figure as tables show it, with its unit."""
-    unit = {"use": " cores", "lost_work": " core s"}.get(row["figure"], "" if row["figure"] in COUNTS else " s")
-    return f"{row['figure'].replace('_', ' ')}{unit}"
+    words = [row["figure"].replace("_", " ")]
+    if resource := row["resource"]:
+        words.append(("cores" if row["figure"] == "use" else "core") if resource == CPU else resource)
+    if row["unit"]:
+        words.append(row["unit"])
+    if row["figure"] not in COUNTS | {"use"}:
+        words.append("s")
+    return " ".join(words)
 
 
 def number(value: float | None) -> str:
@@ -173,7 +182,7 @@ def effect_text(row: Json) -> str:
 
 def shown(body: Json) -> list[Json]:
     """The figures that tables show: those that the change moves, and the mean wait of each pool and of the cell; of the
-    owners only those whose jobs gain or lose most time together.
+    owners only those whose jobs gain or lose most time together. Sizes move as cores and cards do: they aren't shown.
     """
     waits = [row for row in body["figures"] if row["of"] == "owner" and row["figure"] == "mean_wait" and row["effect"]]
     jobs = {row["name"]: 0.0 for row in waits}
@@ -185,7 +194,7 @@ def shown(body: Json) -> list[Json]:
         *(
             row
             for row in body["figures"]
-            if row["of"] != "owner" and (row["figure"] == "mean_wait" or round(row["effect"], 1))
+            if row["of"] != "owner" and not row["unit"] and (row["figure"] == "mean_wait" or round(row["effect"], 1))
         ),
         *owners,
     ]

@@ -1,13 +1,17 @@
 """A stretch of history as a branch needs it: what each machine was at its start, the facts in it, and all its runs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from events.acceptance import Chain
+from events.cell_settings import change_fault, change_of, changed
 from events.delivery import Inbox, read_fact
 from events.log.port import Log, LogRecord
+from events.records.base import Event
+from events.records.pools import CellConfigured
+from events.resources import Kinds, Unit
 from events.rounds import Delivered
 from events.topics import ALL, FACTS, HOSTS, JOBS, TASKS, rounds_of
 from paceline.client.errors import PacelineError
@@ -15,6 +19,7 @@ from paceline.moments.log_cut import CutLog, before, closed, write_time
 from paceline.whatif.lengths import KnownLengths
 from paceline.whatif.run_table import LIFECYCLE, RunTable
 from processors.cell_machines import machines
+from processors.entitlement.machine import Entitlement
 from processors.runtime.fold import Fold
 from processors.runtime.replay import Replay
 from processors.runtime.store import MemoryStore
@@ -68,6 +73,16 @@ class Stretch:
         fold = Fold(machines(self.log.cell)[name](), self.log.cell)
         fold.restore(self.stores[name])
         return fold
+
+    def units(self, first: Iterable[Event] = ()) -> dict[str, Unit]:
+        """The units of all kinds that the cell has at the end, by name, if these facts come first."""
+        machine = self.fold("entitlement").machine
+        assert isinstance(machine, Entitlement)
+        settings = machine.cell.settings
+        for event in chain(first, (fact.event for fact in self.facts)):
+            if isinstance(event, CellConfigured) and not change_fault(settings, change := change_of(event)):
+                settings = changed(settings, change)
+        return Kinds(settings.resources).units
 
     def base(self) -> Log:
         """The log as it was at the start."""

@@ -88,6 +88,45 @@ def test_the_page_stands_alone_and_shows_what_the_summary_has(cell, tmp_path):
     assert of_b["recorded"] != of_b["changed"]
 
 
+def test_a_cell_with_gpus_is_told_of_their_use(tmp_path, capsys):
+    jobs = [
+        {"job_id": f"train-{at}", "at": f"{at}s", "pool": "/research", "sim": {"duration": "100s"},
+         "resources": {"cpu": 1, "memory": "4GiB", "gpu/a100": 2, "matlab": 1}} for at in range(0, 200, 20)
+    ]  # fmt: skip
+    body = {
+        "name": "gpus",
+        "end": "400s",
+        "cell": {"resources": [{"name": "gpu/a100"}, {"name": "matlab", "amount": 4}]},
+        "hosts": [{"name": "host", "count": 2, "resources": {"cpu": 16, "memory": "64GiB", "gpu/a100": 4}}],
+        "pools": [{"path": "/research"}],
+        "jobs": jobs,
+    }
+    (tmp_path / "gpus.yaml").write_text(yaml.safe_dump(body))
+    data, out = tmp_path / "cell", tmp_path / "out"
+    assert run(["simulate", str(tmp_path / "gpus.yaml"), "--data", str(data)]) == 0
+    capsys.readouterr()
+    until = ["--to", "2023-11-14T22:17:00Z"]  # later all has run, with the change too
+    words = [*until, "--set", "/research:limit:gpu/a100=2", "--out", str(out), "--fail-if"]
+    assert what_if(data, *words, "pool /research use:gpu/a100 < -50%") == 1
+    shown = capsys.readouterr().out
+    assert re.search(r"^/research +use gpu/a100 +\d", shown, re.M)
+    assert "use memory" not in shown
+    summary = json.loads((out / "summary.json").read_text())["figures"]
+    use = {row["resource"]: row for row in summary if (row["of"], row["figure"]) == ("pool", "use")}
+    assert [(name, row["unit"]) for name, row in use.items()] == [
+        ("cpu", ""), ("memory", "MiB"), ("gpu/a100", ""), ("matlab", "")
+    ]  # fmt: skip
+    for side in ("recorded", "again", "changed"):
+        cores = use["cpu"][side]
+        amounts = [use[name][side] for name in ("memory", "gpu/a100", "matlab")]
+        assert amounts == pytest.approx([4096 * cores, 2 * cores, cores])
+    page = (out / "report.html").read_text()
+    assert "cell: use gpu/a100" in page
+    assert "cell: use cores" in page
+    assert what_if(data, *words, "cell use:gpu/a10 < 1") == 2
+    assert "did you mean gpu/a100?" in capsys.readouterr().err
+
+
 def test_branches_that_are_kept_are_logs_like_any_other(cell, tmp_path, capsys):
     file = tmp_path / "stretch.avro"
     assert run(["log", "export", "--data", str(cell), *WHEN, str(file)]) == 0

@@ -2,9 +2,10 @@
 
 import pytest
 
+from events.resources import Unit
 from paceline.client.errors import InvalidValue
-from paceline.whatif.compare import Effect, interval
-from paceline.whatif.conditions import Answer, read_condition, worst
+from paceline.whatif.compare import Comparison, Effect, Trust, interval
+from paceline.whatif.conditions import Answer, answers, read_condition, worst
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 
@@ -46,11 +47,65 @@ def test_one_that_holds_counts_most():
         ("pool /a mean_wait = 1s", "is no condition"),
         ("pool /a meanwait > 1s", "did you mean mean_wait"),
         ("pool /a begun > 1s", "isn't in seconds"),
+        ("pool /a begun:gpu > 1", "begun isn't by resource; those are lost_work, use"),
+        ("pool /a use: > 1", "is no condition"),
     ],
 )
 def test_what_is_no_condition_is_refused(text, why):
     with pytest.raises(InvalidValue, match=why):
         read_condition(text)
+
+
+UNITS = {"cpu": Unit.MILLI, "memory": Unit.MIB, "gpu": Unit.MILLI}
+ALIKE = Comparison(
+    pairs=2,
+    effects=[
+        Effect(("pool", "/a"), "use", 0.0, 8.0, 4.0, -4.0, 1.0, 1.0, "cpu"),
+        Effect(("pool", "/a"), "use", 0.0, 2.0, 3.0, 1.0, 0.0, 0.0, "gpu"),
+        Effect(("pool", "/a"), "use", 0.0, 8192.0, 4096.0, -4096.0, 0.0, 0.0, "memory"),
+        Effect(("cell", ""), "use", 0.0, 8.0, 8.0, 0.0, 0.0, 0.0, "cpu"),
+    ],
+    trust=Trust({}, None, 0, 0),
+    flags={},
+    core_ms={},
+    rules={},
+    units=UNITS,
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "answer"),
+    [
+        ("pool /a use < 6", YES),  # of cores
+        ("pool /a use:cpu < 6", YES),
+        ("pool /a use:gpu < 6", YES),
+        ("pool /a use:gpu > +40%", YES),
+        ("pool /a use:gpu>+60%", NO),
+        ("pool /a use:memory < 5GiB", YES),
+        ("pool /a use:memory < 4095MiB", NO),
+        ("pool /a use:memory < -3GiB", YES),
+        ("cell use:gpu < 1", YES),  # no job there asks for it
+        ("cell use:gpu > +0", NO),
+    ],
+)
+def test_a_condition_may_name_a_resource(condition, answer):
+    ((_, found),) = answers(ALIKE, [read_condition(condition)], calibrated=True)
+    assert found == answer
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("pool /a use:gpus < 6", r"unknown resource gpus; the cell has cpu, memory, gpu; did you mean gpu\?"),
+        ("pool /a use:gpu < 6GiB", "gpu isn't a size: leave out GiB"),
+        ("pool /a use:memory < 6", "memory is a size: write such as 4GiB"),
+        ("pool /b use:gpu < 6", "no batch job of pool /b is in the stretch"),
+        ("pool /a begun < 6GiB", "begun isn't a size: leave out GiB"),
+    ],
+)
+def test_a_condition_about_what_the_cell_hasnt_is_refused(condition, why):
+    with pytest.raises(InvalidValue, match=why):
+        answers(ALIKE, [read_condition(condition)], calibrated=True)
 
 
 def test_the_interval_is_students():
