@@ -54,8 +54,8 @@ class WaitGroup(WaitSums):
 
 
 class WaitLedger(TypedDict):
-    """Sums over whole weeks (Monday to Sunday, UTC), from the beginning of one until now. `total`: of all groups;
-    `more`: there are groups that aren't among them.
+    """Sums of weeks (Monday to Sunday, UTC) from a Monday, `since`, until now, `until`. `total`: of all groups; `more`:
+    there are groups that aren't among them.
     """
 
     since: str

@@ -34,7 +34,10 @@ class WaitsRequest(NamedTuple):
 async def waits_request(
     by: Annotated[Literal["pool", "owner", "week"], Query(description="Sums by this.")] = "week",
     since: Annotated[
-        datetime | None, Query(description="From the week of this time on, ten years at most; without it this week.")
+        datetime | None,
+        Query(
+            description="From the Monday (UTC) of the week of this time on, ten years at most; without it this week."
+        ),
     ] = None,
     pool: Annotated[str, Query(max_length=WORD_MAX, description="Of this pool and those below it.")] = ROOT,
     owner: Annotated[str | None, Query(max_length=WORD_MAX, description="Of this owner only.")] = None,
@@ -62,8 +65,9 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/waits")
     async def waits(read: Reading, sought: Sought) -> Response:
-        """For how long tasks waited, by reason code, and ran, summed by pool, owner or week, over whole weeks. Tasks
-        that wait or run now count until now. `page_size` groups at most, those that waited longest.
+        """For how long tasks waited, by reason code, and ran, summed by pool, owner or week. Sums are kept by week:
+        they begin with a Monday, `since` in the answer, and end now, `until`. `page_size` groups at most, those that
+        waited longest.
         """
 
         def look(connection: Connection) -> WaitLedger:

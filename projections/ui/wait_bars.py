@@ -1,6 +1,7 @@
 """The ledger of waits as stacked bars: what tasks waited for, and what became of their running."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -56,8 +57,17 @@ def of_pool(connection: Connection, path: str, now_ms: int) -> list[Bar]:
     since_ms = now_ms - (WEEKS - 1) * WEEK_MS
     groups = pool_waits(connection, "week", since_ms, now_ms, path, None, WEEKS + 1)["groups"]
     whole = max((each["waiting_ms"] + each["running_ms"] for each in groups), default=0)
-    bars = (_bar(each["week"] or "", each, whole) for each in groups)
+    bars = (_bar(_week(each["week"] or "", now_ms), each, whole) for each in groups)
     return [bar for bar in bars if bar is not None]
+
+
+def _week(monday: str, now_ms: int) -> str:
+    """From when until when a week counts, UTC: of the last one until now."""
+    begin = datetime.fromisoformat(monday).replace(tzinfo=UTC)
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if now < begin + timedelta(weeks=1):
+        return f"{monday} until {now:%Y-%m-%d %H:%M}"
+    return f"{monday} to {begin + timedelta(days=6):%Y-%m-%d}"
 
 
 def keys(bars: Sequence[Bar]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The ledger of waits in words: of a job, and of pools and owners (`paceline pool waits`)."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,7 +46,7 @@ _RUNNING = (
     default="7d",
     show_default=True,
     metavar="AGO|TIME",
-    help="From the week (Monday, UTC) of this time on.",
+    help="From the Monday (UTC) of the week of this time on.",
 )
 @click.option("--by", type=click.Choice(("pool", "owner", "week")), help="Sum by this. [default: over all]")
 @click.option("--owner", help="Of this owner only.")
@@ -59,13 +60,14 @@ def waits(
     """Show for how long the tasks of a pool and those below waited, and for what.
 
     The time of two tasks that wait for an hour is two hours. Running is kept, or lost to preemption, to lost hosts or
-    to failures of the run itself. Sums are kept for ever, by week: --last 7d begins with the week of that day.
+    to failures of the run itself. Sums are kept for ever, by week from Monday on in UTC. The answer begins with the
+    Monday before: on a Saturday --last 7d covers 12 to 13 days. It says from when until when it counts.
     """
     body = client.waits(by or "week", since, path, owner)
     groups = body["groups"]
 
     def write() -> None:
-        note(f"from {body['since'][:10]} until {body['until']}")
+        note(_stretch(body["since"], body["until"]))
         if by is None:
             print_sums(body["total"], shape)
         else:
@@ -74,6 +76,12 @@ def waits(
             note(f"only the {len(groups)} that waited longest are shown")
 
     show(form, body, (_name(each, by or "week") for each in groups), write)
+
+
+def _stretch(since: str, until: str) -> str:
+    """The time that the sums cover, in words."""
+    begin, end = map(datetime.fromisoformat, (since, until))
+    return f"from {begin:%A} {since} until {until} ({span((end - begin).total_seconds())}): sums are kept by week"
 
 
 def print_sums(sums: "WaitSums", shape: TableOptions | None = None) -> None:

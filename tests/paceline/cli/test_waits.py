@@ -51,7 +51,9 @@ def test_waits_of_a_pool_are_summed_over_all(cli, cell):
     cell.answer("GET", "/v1/waits", {**BODY, "groups": [group(week="2026-11-23")]})
     code, out, err = cli("pool", "waits", "/maps", "--last", "7d")
     assert (code, out.splitlines()[-1]) == (0, "waited 1h30m, ran 3h0m")
-    assert err == "from 2026-11-23 until 2026-11-28T12:00:00.000Z\n"
+    assert err == (
+        "from Monday 2026-11-23T00:00:00.000Z until 2026-11-28T12:00:00.000Z (5d12h): sums are kept by week\n"
+    )
 
 
 def test_owners_beyond_those_of_a_week_are_one_row(cli, cell):
