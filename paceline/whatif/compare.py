@@ -147,7 +147,7 @@ class Comparison:
     """By time."""
     lines: Lines = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)
-    """Of all kinds of the cell, in its order."""
+    """The unit of each kind of the cell, in its order."""
 
 
 Say = Callable[[int, bool, int], None]
@@ -329,13 +329,13 @@ class _Pairs:
 
     def _effects(self) -> list[Effect]:
         was, sides = self._recorded.figures, (self._again.figures, self._changed.figures)
-        asked: dict[Group, set[str]] = {}
+        kinds: dict[Group, set[str]] = {}
         for figures in (was, *sides[0], *sides[1]):
             for group, numbers in figures.items():
-                asked.setdefault(group, {CPU}).update(resource for _, resource in numbers if resource)
+                kinds.setdefault(group, {CPU}).update(resource for _, resource in numbers if resource)
         effects = []
-        for group in sorted(asked, key=_order):
-            resources = [CPU, *(name for name in self._units if name in asked[group] and name != CPU)]
+        for group in sorted(kinds, key=_order):
+            resources = [CPU, *(name for name in self._units if name in kinds[group] and name != CPU)]
             refused = [_values(each, group, ("refused", "")) for each in sides]
             for each in ((name, of) for name in FIGURES for of in (resources if name in BY_RESOURCE else [""])):
                 before, after = (_values(figures, group, each) for figures in sides)
