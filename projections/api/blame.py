@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
+from events.log.port import Log
 from events.pool_paths import ROOT
 from events.spec.settings import settings_json
 from paceline.client.cause_models import Blame
@@ -32,27 +33,27 @@ def routes(context: Context) -> APIRouter:
         `of` is /POOL:FIELD[:PART], JOB:FIELD[:PART], JOB/TASK:FIELD, host/NAME:FIELD[:PART] or cell:NAME[:PART], with
         the fields that the thing has in the answers of this API; a part is a resource, or another name in the value.
         """
-        return await read(lambda connection: blamed(context, connection, of))
+        return await read(lambda connection: blamed(connection, context.log, of, context.time_of(connection)))
 
     return router
 
 
-def blamed(context: Context, connection: Connection, text: str) -> Blame:
-    """The answer. Raises a problem for a target that can't be read, or that isn't there."""
+def blamed(connection: Connection, log: Log, text: str, now_ms: int) -> Blame:
+    """The answer of one cell, at a time. Raises a problem for a target that can't be read, or that isn't there."""
     try:
         target = read_target(text)
     except BadTarget as error:
         raise Problem(400, "BAD_TARGET", str(error)) from error
     job = find_job(connection, target.name) if target.kind in ("job", "task") else None
-    body = _body(context, connection, target, job)
+    body = _body(connection, log.cell, target, job, now_ms)
     value = body.get(target.field)
     if target.part and not isinstance(value, dict | list):
         raise Problem(400, "BAD_TARGET", f"{target.field} of {text[:100]!r} has no parts: leave out :{target.part}")
     part = blame.part_of(value, target.part)
-    return blame.blame_json(connection, context.log, target, text, part, job)
+    return blame.blame_json(connection, log, target, text, part, job)
 
 
-def _body(context: Context, connection: Connection, target: Target, job: JobRow | None) -> dict[str, Any]:
+def _body(connection: Connection, cell: int, target: Target, job: JobRow | None, now_ms: int) -> dict[str, Any]:
     """The thing as `get` shows it."""
     name = target.name
     if job is not None and target.kind == "task":
@@ -67,13 +68,13 @@ def _body(context: Context, connection: Connection, target: Target, job: JobRow 
         row = entities.host_row(connection, name)
         if row is None:
             raise not_found("host", name)
-        certificate = newest_certificate(connection, name, context.time_of(connection))
+        certificate = newest_certificate(connection, name, now_ms)
         return {**host_maintenance.whole_host(connection, row), "certificate": certificate}
     if target.kind == "pool":
         pools = pool_tree.pools_in_full(connection, name) if name != ROOT else []
         if not pools:
             raise not_found("pool", name, nearest_pool([connection], name))
-        if pools[0]["cell"] != context.cell:
-            raise wrong_cell(f"pool {name}", pools[0]["cell"], [context.cell])
+        if pools[0]["cell"] != cell:
+            raise wrong_cell(f"pool {name}", pools[0]["cell"], [cell])
         return {**pools[0]}
-    return {**pool_tree.cell_json(connection, context.cell), **settings_json(settings_of(connection))}
+    return {**pool_tree.cell_json(connection, cell), **settings_json(settings_of(connection))}

@@ -3,7 +3,7 @@
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,9 +13,11 @@ from events.records.parts import Cause
 from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
 from paceline.client.cause_models import Blame, BlamedActor
+from paceline.client.models import ActorName
 from projections.access.limits import limits
 from projections.actor_names import actor_json
 from projections.queries import why
+from projections.queries.blame_agents import writer
 from projections.queries.blame_fields import Target
 from projections.queries.log_places import write_place
 from projections.queries.movers import Movers
@@ -49,36 +51,52 @@ def blame_json(connection: Connection, log: Log, target: Target, text: str, valu
         "of": text,
         "value": value,
         "moved": write_place(start.place) or None,
-        "by": _actor(causes) or _actor_of_order(connection, log, movers),
+        "by": _actor(causes, target) or _actor_of_order(connection, log, target, movers) or _agent_of(causes, target),
         "followed": [why.record_json(each) for each in effects],
         "followed_whole": len(followed) <= FOLLOWED_MAX,
         **why.chain_json(causes),
     }
 
 
-def _actor(causes: why.Chain) -> BlamedActor | None:
+def _actor(causes: why.Chain, target: Target) -> BlamedActor | None:
     """The nearest fact behind a record that says who wrote it: over links that may not be causes only where no other
-    way leads to one.
+    way leads to one. Of a host its agent is somebody too.
     """
-    records = {each.place: each for each in causes.records}
     for kinds in (("cause", "run"), ("cause", "run", "entity"), ("cause", "run", "entity", "newest")):
-        waiting = [each.place for each in causes.starts]
-        for place in waiting:
-            record = records.get(place)
-            if record is None:
-                continue
+        for record in _back(causes, kinds):
             actor = getattr(record.event, "actor", None)
-            if actor is not None and (name := actor_json(actor)) is not None:
+            if actor is not None:
                 reason = getattr(record.event, "reason", "") or actor.reason
-                return {"position": write_place(place), "at": at(record.at_ms), "actor": name, "reason": reason}
-            waiting += [each.cause for each in record.links if each.kind in kinds and each.cause not in waiting]
+                return _blamed(record, actor_json(actor), reason)
+            if target.kind == "host" and (agent := writer(record, target)):
+                return _blamed(record, agent, "")
     return None
 
 
-def _actor_of_order(connection: Connection, log: Log, movers: Movers) -> BlamedActor | None:
+def _actor_of_order(connection: Connection, log: Log, target: Target, movers: Movers) -> BlamedActor | None:
     """The same behind the order of a run: what hosts report of it names no cause."""
     order = movers.order()
-    return _actor(why.chain(connection, log, [order])) if order else None
+    return _actor(why.chain(connection, log, [order]), target) if order else None
+
+
+def _agent_of(causes: why.Chain, target: Target) -> BlamedActor | None:
+    """The agent or gateway that wrote the nearest fact behind a record."""
+    pairs = ((record, writer(record, target)) for record in _back(causes, ("cause", "run", "entity")))
+    return next((_blamed(record, name, "") for record, name in pairs if name), None)
+
+
+def _blamed(record: why.Record, actor: ActorName, reason: str) -> BlamedActor:
+    return {"position": write_place(record.place), "at": at(record.at_ms), "actor": actor, "reason": reason}
+
+
+def _back(causes: why.Chain, kinds: Sequence[str]) -> Iterator[why.Record]:
+    """The records of a chain over links of some kinds, the nearest first."""
+    records = {each.place: each for each in causes.records}
+    waiting = [each.place for each in causes.starts]
+    for place in waiting:
+        if (record := records.get(place)) is not None:
+            yield record
+            waiting += [each.cause for each in record.links if each.kind in kinds and each.cause not in waiting]
 
 
 def _followed(connection: Connection, reader: why.Records, start: why.Start, at_ms: int) -> Iterator[why.Record]:

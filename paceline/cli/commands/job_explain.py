@@ -1,7 +1,6 @@
 """`paceline job explain`: why a job is where it is, now or as it was."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,37 +92,20 @@ def explain(
 
 def _as_it_was(settings: "Settings", job_id: str, at: str, ledger: bool) -> Any:
     """The explanation, or the ledger, as of a moment, from the log. Raises `PacelineError`."""
-    from paceline.client.errors import PacelineError
-    from paceline.history.importer import history_in
-    from paceline.history.open_log import open_log
-    from paceline.history.views_at import NoSuchJob, views_at
-    from paceline.moments.resolver import Past, Resolver
-    from projections.api.problems import Problem
+    from paceline.history.views_at import NoSuchJob, as_it_was
     from projections.queries import entities
     from projections.queries.log_time import newest_ms
     from projections.queries.waits import job_ledger
 
-    log = open_log(settings)
-    try:
-        stretch = history_in(settings)
-        moment = Resolver({log.cell: Past(log, stretch.from_ms if stretch else 0)}).resolve(at)
-        with TemporaryDirectory(prefix="paceline-explain-") as folder:
-            views = views_at(log, moment.ends[log.cell], settings.data, Path(folder))
-            with views.read() as connection:
-                row = entities.job_row(connection, job_id)
-                if row is None:
-                    body: Any = None
-                elif ledger:
-                    body = job_ledger(connection, row, newest_ms(connection))
-                else:
-                    body = entities.explanation(connection, row)
-            views.close()
-    except Problem as problem:
-        raise PacelineError(f"{problem.detail}. ({problem.code})") from problem
-    finally:
-        log.close()
+    body: Any = None
+    with as_it_was(settings, at) as then:
+        if (row := entities.job_row(then.connection, job_id)) is not None:
+            if ledger:
+                body = job_ledger(then.connection, row, newest_ms(then.connection))
+            else:
+                body = entities.explanation(then.connection, row)
     if body is None:
-        raise NoSuchJob(f"There was no job {job_id} at {moment.text}, {moment.time}.")
-    count_ages_to(lambda: moment.time)
-    note(f"as of {moment.text}, {moment.time}")
+        raise NoSuchJob(f"There was no job {job_id} at {then.moment}, {then.time}.")
+    count_ages_to(lambda: then.time)
+    note(f"as of {then.moment}, {then.time}")
     return body

@@ -28,7 +28,7 @@ def load(scene: Scene) -> PageValues:
     except BadTarget as error:
         raise Problem(400, "BAD_TARGET", str(error)) from error
     cell = _cell(scene, target)
-    answer = blamed(cell.context, cell.connection, text)
+    answer = blamed(cell.connection, cell.context.log, text, scene.now_ms)
     thing = text.partition(":")[0]
     return {
         "of": text,

@@ -235,6 +235,22 @@ def test_a_job_is_explained_as_it_was(cli, data, imported_history):
     assert (code, "there is no paceline.lifecycle:100000" in err) == (1, True)
 
 
+def test_blame_is_found_in_the_log_where_no_cell_runs(cli, data, imported_history):
+    code, out, err = cli("log", "blame", "huge:state", "--data", data, "--utc")
+    assert (code, out.splitlines()[0]) == (0, "huge:state is KILLED")
+    assert "as of the end of the log, 2023-11-14T22:1" in err
+    moved = out.splitlines()[1]
+    at = f"paceline.lifecycle:{first_at(past(), 'paceline.lifecycle', 1_700_000_010_000) - 1}"
+    assert cli("log", "blame", "huge:state", "--data", data, "--at", at)[1].startswith("huge:state is PENDING")
+    assert cli("log", "blame", "huge:state", "--data", imported_history, "--utc")[1].splitlines()[1] == moved
+    code, _, err = cli("log", "blame", "huge:stat", "--data", data)
+    assert (code, "did you mean state?" in err) == (1, True)
+    code, _, err = cli("log", "blame", "nobody:state", "--data", data)
+    assert (code, "nobody" in err) == (1, True)
+    code, _, err = cli("log", "blame", "huge:state", "--data", data / "start")
+    assert (code, "No cell runs on" in err) == (6, True)
+
+
 def test_a_position_before_an_imported_range_is_refused_with_the_time_at_which_it_starts(
     cli, imported_history, tmp_path
 ):

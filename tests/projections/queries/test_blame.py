@@ -83,6 +83,20 @@ def test_an_entitlement_was_moved_by_the_round_in_which_it_changed(api: CheckedC
     assert body["value"] == 1
 
 
+@pytest.mark.parametrize(
+    ("of", "name", "event"),
+    [
+        ("host/sim-1:state", "agent of sim-1", "HostConnected"),
+        ("host/sim-1:capacity:cpu", "agent of sim-1", "HostOffered"),
+    ],
+)
+def test_what_a_host_said_is_of_its_agent(api: CheckedClient, of: str, name: str, event: str) -> None:
+    body = asked(api, of)
+    assert body["records"][0]["event"] == event
+    assert (body["by"]["actor"]["name"], body["by"]["position"]) == (name, body["moved"])
+    assert not body["by"]["actor"]["verified"]
+
+
 def test_a_setting_that_nobody_set_has_its_default(api: CheckedClient) -> None:
     body = asked(api, "cell:hold_for")
     assert (body["value"], body["moved"], body["by"], body["records"]) == ("10m", None, None, [])
