@@ -16,7 +16,11 @@ from projections.views.rows import JobRow
 
 DAYS = 7
 """The scores of so many days stand beside a forecast: up to the day on which it was made."""
-METHODS = {ForecastMethod.AHEAD: "ahead", ForecastMethod.LIMITS: "limits", ForecastMethod.CLASS: "class"}
+METHODS: dict[int, str] = {
+    ForecastMethod.AHEAD: "ahead",
+    ForecastMethod.LIMITS: "limits",
+    ForecastMethod.CLASS: "class",
+}
 _SCORES, _FORECASTS = tables.forecast_scores.c, tables.forecasts.c
 
 
@@ -48,7 +52,7 @@ def scores(connection: Connection, pool: str, days: int) -> list[ForecastScore]:
     return [
         {
             "pool": row.pool,
-            "method": METHODS[ForecastMethod(row.method)],
+            "method": method_name(row.method),
             "day": _day(row.day).isoformat(),
             "scored": row.count,
             "inside_percent": round(100 * row.inside / row.count),
@@ -75,7 +79,7 @@ def score_sums(connection: Connection, pool: str, days: int, now_ms: int) -> lis
     last = now_ms // DAY_MS
     within = _below(_SCORES.pool, pool) & (_SCORES.day > last - days) & (_SCORES.day <= last)
     query = select(_SCORES.method, *sums).where(within).group_by(_SCORES.method).order_by(_SCORES.method)
-    return [ScoreSum(METHODS[ForecastMethod(method)], *map(int, rest)) for method, *rest in connection.execute(query)]
+    return [ScoreSum(method_name(method), *map(int, rest)) for method, *rest in connection.execute(query)]
 
 
 def _below(column: Any, pool: str) -> Any:
@@ -99,7 +103,12 @@ def _forecast_json(connection: Connection, row: ForecastRow) -> Forecast:
         "median": at(row.median_ms),
         "high": at(row.high_ms),
         "made_at": at(row.made_ms),
-        "method": METHODS[ForecastMethod(row.method)],
+        "method": method_name(row.method),
         "scored": scored,
         "inside_percent": round(100 * inside / scored) if scored else None,
     }
+
+
+def method_name(method: int) -> str:
+    """The name of a `ForecastMethod`, or the number of one that only a newer forecaster knows."""
+    return METHODS.get(method, f"method {method}")

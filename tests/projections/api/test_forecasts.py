@@ -2,6 +2,13 @@
 
 from typing import Any
 
+import pytest
+
+from events.codec import encode
+from events.log.port import NewRecord
+from events.records.forecasts import ForecastsScored
+from events.topics import FORECASTS
+from paceline.forecast.records import made
 from tests.projections.conftest import Api
 from tests.projections.ui.test_forecasts import DAY_MS, begin, came, forecast, say
 
@@ -11,6 +18,8 @@ TIMES = {
     "high": "2023-11-15T12:20:00.000Z",
     "made_at": "2023-11-15T12:00:00.000Z",
 }
+
+NEVER_MS = 2**63 - 1
 
 
 def of(job_id: str, pool: str = "/p", **more: Any) -> dict[str, Any]:
@@ -84,3 +93,28 @@ def test_scores_are_of_each_pool_method_and_day(api: Api) -> None:
 
 def test_a_pool_that_is_none_isnt_found(api: Api) -> None:
     api.problem(api.client.get("/v1/forecasts?pool=/none"), 404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [{"pool": [7]}, {"pool": [-1]}, {"began": [NEVER_MS]}, {"low": [-NEVER_MS], "high": [NEVER_MS]}, {"method": []}],
+)
+def test_an_item_that_can_not_be_is_passed_over(api: Api, item: dict[str, list[int]]) -> None:
+    begin(api)
+    say(api, forecast(api, "web"))
+    now = api.cell.ms
+    times = {name: [now] for name in ("made", "low", "median", "high", "began")}
+    event = ForecastsScored.pack(job_ids=("web",), pools=("/p",), **{"pool": [0], "method": [1], **times, **item})
+    api.cell.log.append([NewRecord(FORECASTS.name, b"", encode(event))])
+    api.fold()
+    assert api.get("/v1/jobs/web")["forecast"] == of("web")
+    assert api.get("/v1/forecasts")["scores"] == []
+
+
+def test_a_method_of_a_newer_forecaster_is_named_by_its_number(api: Api) -> None:
+    begin(api)
+    first = forecast(api, "web")
+    [event] = made([first._replace(raw=first.raw._replace(method=77))])  # type: ignore[arg-type]
+    api.cell.fact(event)
+    api.fold()
+    assert api.get("/v1/jobs/web")["forecast"] == of("web", method="method 77")
