@@ -23,7 +23,7 @@ DASH = "\u2014 "
 
 
 class NoteFault(ValueError):
-    """Bytes are no signed note, or a text no key."""
+    """Bytes are no signed note, or a text no key. Its text shows nothing of a key."""
 
 
 class PublicKey(NamedTuple):
@@ -43,6 +43,8 @@ class PublicKey(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "PublicKey":
         """The key that a text writes. Raises `NoteFault`."""
+        if PRIVATE in text:
+            raise NoteFault("it is a private key, which stays secret; name the public one, NAME.pub beside it")
         return cls(*_parsed(text.strip()))
 
 
@@ -141,13 +143,15 @@ def read_key(file: Path) -> PrivateKey:
     as it does a secret of Kubernetes.
     """
     try:
-        status = file.stat()
-        if status.st_mode & (0o037 if status.st_uid == 0 != os.geteuid() else 0o077):
-            raise PacelineError(f"Others may read the key of the witness: chmod 600 {file}")
         text = file.read_text(errors="replace").strip()
+        status = file.stat()
+        if PRIVATE in text and status.st_mode & (0o037 if status.st_uid == 0 != os.geteuid() else 0o077):
+            raise PacelineError(f"Others may read the key of the witness: chmod 600 {file}")
     except OSError as error:
         raise PacelineError(f"{file}: {error.strerror or error}. `paceline witness key NAME` makes a key.") from error
     try:
+        if _is_public(text):
+            raise NoteFault("it is a public one; the private one, NAME.key, was put beside it")
         if not text.startswith(PRIVATE):
             raise NoteFault("it doesn't begin with " + PRIVATE)
         name, seed = _parsed(text.removeprefix(PRIVATE), private=True)
@@ -156,6 +160,14 @@ def read_key(file: Path) -> PrivateKey:
             f"{file} holds no key of a witness: {fault}. `paceline witness key NAME` makes one."
         ) from fault
     return PrivateKey(name, seed)
+
+
+def _is_public(text: str) -> bool:
+    try:
+        PublicKey.parse(text)
+    except NoteFault:
+        return False
+    return True
 
 
 def _parsed(text: str, private: bool = False) -> tuple[str, bytes]:
@@ -168,7 +180,7 @@ def _parsed(text: str, private: bool = False) -> tuple[str, bytes]:
     key = data[1:]
     public = PrivateKey(parts[0], key).public.key if private else key
     if _id(parts[0], public).hex() != parts[1]:
-        raise NoteFault(f"{parts[1]} is not the id of that key")
+        raise NoteFault("its id is that of another key")
     return parts[0], key
 
 
@@ -192,4 +204,4 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise NoteFault(f"{text[:60]!r} is not base64") from error
+        raise NoteFault("it is not base64") from error

@@ -63,19 +63,21 @@ class ComparedHeads(NamedTuple):
 
 
 def trusted_key(text: str) -> "PublicKey":
-    """The public key that an option names: itself, or a file with it."""
+    """The public key that an option names: itself, or a file with it. What is in the file isn't shown: it may be a
+    secret.
+    """
     from paceline.witness.notes import NoteFault, PublicKey
 
+    if not text.strip():
+        raise click.BadParameter("it is empty: name the public key of the witness", param_hint="--trust")
+    file = None if "+" in text and not Path(text).is_file() else Path(text)
     try:
-        if "+" not in text or Path(text).is_file():
-            text = Path(text).read_text(errors="replace")
-        return PublicKey.parse(text)
+        return PublicKey.parse(text if file is None else file.read_text(errors="replace"))
     except OSError as error:
         raise click.BadParameter(f"{text}: {error.strerror}", param_hint="--trust") from error
     except NoteFault as fault:
-        raise click.BadParameter(
-            f"{text.strip()[:100]!r} is no public key of a witness: {fault}", param_hint="--trust"
-        ) from fault
+        what = "what is given" if file is None else file
+        raise click.BadParameter(f"{what} is no public key of a witness: {fault}", param_hint="--trust") from fault
 
 
 def compare_heads(url: str, trust: "PublicKey", log: "Log") -> ComparedHeads:

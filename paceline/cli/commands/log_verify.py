@@ -138,7 +138,7 @@ def verify(
         raise click.UsageError("heads are worth what their key is: give --heads and --trust together")
     if no_replay and (save_head or not (head or heads)):
         raise click.UsageError("--no-replay is for --head and --heads, and saves no head")
-    to_compare = HeadsOption(head, save_head, heads, trusted_key(trust) if trust else None, no_replay)
+    to_compare = HeadsOption(head, save_head, heads, trusted_key(trust) if trust is not None else None, no_replay)
     with imported_history(file, data) as folder:
         settings = load(config, data=folder, **log)
         if (head or save_head or heads) and is_history(settings.data):

@@ -58,9 +58,10 @@ def witness(
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    missing = [name for name, value in (("--publish", publish), ("--key", key)) if value is None]
-    if missing or publish is None or key is None:
-        raise click.UsageError(f"name {' and '.join(missing)}; `paceline witness key NAME` makes a key")
+    if not publish:
+        raise click.UsageError("name with --publish the folder or URL that heads go to")
+    if key is None:
+        raise click.UsageError("name the key that signs with --key; `paceline witness key NAME` makes one")
     if every < SECONDS_MIN:
         raise click.BadParameter("heads can't come more often than every second", param_hint="--every")
     from paceline.services.settings import load

@@ -51,8 +51,10 @@ def test_a_key_is_made_and_its_public_half_is_printed(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ([], 2, "name --publish and --key; `paceline witness key NAME` makes a key"),
-        (["--publish", "heads"], 2, "name --key"),
+        (["--key", "w.key"], 2, "name with --publish the folder or URL that heads go to"),
+        (["--key", "w.key", "--publish", ""], 2, "name with --publish the folder or URL that heads go to"),
+        (["--publish", "heads"], 2, "name the key that signs with --key; `paceline witness key NAME` makes one"),
+        (["--publish", "heads", "--key", "w.pub"], 1, "w.pub holds no key of a witness: it is a public one; the priv"),
         (["--publish", "heads", "--key", "none.key"], 1, "none.key: No such file"),
         (["--publish", "heads", "--key", "data/token"], 1, "holds no key of a witness"),
         (["--publish", "heads", "--key", "w.key", "--every", "1ms"], 2, "more often than every second"),
@@ -110,6 +112,8 @@ def test_heads_are_nothing_without_their_key(cli: Cli, heads: str) -> None:
     for words, sentence in (
         (["--heads", heads], "--heads and --trust together"),
         (["--trust", "w.pub"], "--heads and --trust together"),
+        (["--heads", heads, "--trust", "", "--no-replay"], "--trust: it is empty: name the public key of the witness"),
+        (["--heads", heads, "--trust", " "], "--trust: it is empty"),
         (["--no-replay"], "--no-replay is for --head and --heads"),
         (["--heads", heads, "--trust", "w+1"], "is no public key of a witness"),
         (["--heads", heads, "--trust", "no.pub"], "no.pub: No such file"),
@@ -118,3 +122,22 @@ def test_heads_are_nothing_without_their_key(cli: Cli, heads: str) -> None:
         assert (code, sentence in said) == (2, True), said
     code, _, said = cli("log", "verify", "--heads", "nowhere", "--trust", "w.pub")
     assert (code, "There are no heads of cell 0 at nowhere" in said) == (1, True)
+
+
+@pytest.mark.parametrize("spoil", [str, lambda key: key[:-3], lambda key: f"# mine\n{key}", lambda key: key[12:]])
+def test_a_private_key_in_place_of_its_public_one_is_not_shown(
+    cli: Cli, heads: str, spoil: Callable[[str], str]
+) -> None:
+    secret = Path("w.key").read_text().strip()
+    Path("w.key").write_text(spoil(secret))
+    for trust in ("w.key", spoil(secret)):
+        code, out, said = cli("log", "verify", "--heads", heads, "--trust", trust, "--no-replay")
+        assert (code, out, "no public key of a witness" in said) == (2, "", True), said
+        assert not any(secret[-45:][at : at + 8] in said for at in range(38)), said
+        if "PRIVATE" in spoil(secret):
+            assert "it is a private key, which stays secret; name the public one, NAME.pub" in said
+    for option in ("--key", "--old-key"):
+        cli("witness", "key", "whole")
+        words = ["--key", "whole.key"] if option == "--old-key" else []
+        said = cli("witness", "--publish", "elsewhere", *words, option, "w.key", "--once")[2]
+        assert not any(secret[-45:][at : at + 8] in said for at in range(38)), said
