@@ -138,6 +138,7 @@ WhatIf = TypedDict(
         "change_file": str,
         "runs": int,
         "seed": int,
+        "conditions": list[str],
         "answer": WhatIfAnswer | None,
     },
 )

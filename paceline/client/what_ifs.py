@@ -21,13 +21,15 @@ class WhatIfRequests(Requests):
         change_file: str = "",
         runs: int = 5,
         seed: int = 1,
+        conditions: Sequence[str] = (),
     ) -> "WhatIf":
         """Asks what would have happened between two times with something changed: texts such as `/maps:share=2`, or the
-        text of a change file. Nothing is written. It returns at once; `what_if` waits for the answer. Raises `Conflict`
-        while another question is at work.
+        text of a change file. `conditions` are those of `--fail-if`. Nothing is written. It returns at once; `what_if`
+        waits for the answer. Raises `Conflict` while another question is at work.
         """
         body: dict[str, Any] = {"from": start, "to": end, "changes": list(changes), "change_file": change_file}
-        answer = self._send("POST", "/v1/what-ifs", **json_body(body | {"runs": runs, "seed": seed}))
+        body |= {"runs": runs, "seed": seed, "conditions": list(conditions)}
+        answer = self._send("POST", "/v1/what-ifs", **json_body(body))
         return cast("WhatIf", self._body(answer))
 
     def what_if(self, what_if_id: str, wait: float = 0) -> "WhatIf":

@@ -148,6 +148,7 @@ class WhatIfOrder(msgspec.Struct, frozen=True):
     change_file: str
     runs: int
     seed: int
+    conditions: tuple[str, ...]
     memory_mib: int
 
 

@@ -27,8 +27,9 @@ from paceline.services.process_setup import GC_THRESHOLDS
 from paceline.services.settings import Settings
 from paceline.whatif.change_file import ReadFile, read_change, whole_change
 from paceline.whatif.compare import compare
+from paceline.whatif.conditions import answers, read_condition
 from paceline.whatif.html import values_of
-from paceline.whatif.report import body_of
+from paceline.whatif.report import body_of, is_calibrated
 from paceline.whatif.settings import read_setting
 from paceline.whatif.stretch import read_stretch
 
@@ -67,6 +68,7 @@ def main() -> int:
 def answer(log: Log, order: WhatIfOrder, say: Say) -> Json:
     """The answer, as `summary.json` has it. Raises `PacelineError` where there is none."""
     settings = [read_setting(each) for each in order.changes]
+    conditions = [read_condition(each) for each in order.conditions]
     read = _read(order.change_file)
     stretch = read_stretch(log, order.from_ms, order.to_ms, lambda name: start_of(Path(order.log.data), name))
     change = whole_change(stretch, read, settings)
@@ -76,7 +78,8 @@ def answer(log: Log, order: WhatIfOrder, say: Say) -> Json:
         say((pair + (changed + min(1.0, side)) / 2) / order.runs)
 
     done = compare(stretch, change, order.runs, order.seed, JITTER_MS, at)
-    return body_of(stretch, change, done, [], MIN_CALIBRATION)
+    verdicts = answers(done, conditions, is_calibrated(done, MIN_CALIBRATION))
+    return body_of(stretch, change, done, verdicts, MIN_CALIBRATION)
 
 
 def _read(text: str) -> ReadFile:

@@ -17,6 +17,8 @@ class Question(NamedTuple):
     change_file: str = ""
     runs: int = 5
     seed: int = 1
+    conditions: tuple[str, ...] = ()
+    """As `paceline what-if --fail-if` takes them."""
 
     @property
     def id(self) -> str:

@@ -41,11 +41,15 @@ class WhatIfBody(BaseModel):
     change_file: str = Field(default="", max_length=FILE_MAX, description="The text of a change file or of pools.")
     runs: int = Field(default=5, ge=1, le=RUNS_MAX, description="Pairs of runs.")
     seed: int = Field(default=1, ge=0, le=INT_MAX, description="Of the first pair.")
+    conditions: list[Annotated[str, Field(min_length=1, max_length=CHANGE_MAX)]] = Field(
+        default=[], max_length=CHANGES_MAX, description="Each as `paceline what-if --fail-if` takes it."
+    )
 
     def question(self) -> Question:
         """The same with times in milliseconds since 1970."""
         times = _ms(self.from_), _ms(self.to)
-        return Question(*times, tuple(self.changes), self.change_file, self.runs, self.seed)
+        conditions = tuple(self.conditions)
+        return Question(*times, tuple(self.changes), self.change_file, self.runs, self.seed, conditions)
 
 
 def routes(context: Context) -> APIRouter:
@@ -115,6 +119,7 @@ def _answer(what_if: AskedWhatIf, status: int = 0) -> Response:
         "change_file": question.change_file,
         "runs": question.runs,
         "seed": question.seed,
+        "conditions": question.conditions,
         "answer": orjson.Fragment(what_if.summary or b"null"),
     }
     headers = {"Location": f"/v1/what-ifs/{question.id}"} if not status else {}

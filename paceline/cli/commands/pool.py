@@ -10,6 +10,7 @@ from paceline.cli.commands.common import (
     DECIDED_S,
     FILES,
     Paging,
+    Since,
     actor_option,
     at_option,
     cell_option,
@@ -24,6 +25,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.histories import show_history
 from paceline.cli.commands.lockdown import Lockdowns
+from paceline.cli.commands.pool_check import check, check_options
 from paceline.cli.commands.pool_views import (
     changed_fields,
     pool_columns,
@@ -65,7 +67,13 @@ pool.add_command(pool_watch)
 pool.add_command(waits)
 
 
-@pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))
+@pool.command(
+    epilog=examples(
+        "paceline pool apply examples/pools.yaml",
+        "cat pools.yaml | paceline pool apply -",
+        "paceline pool apply pools.yaml --checked 7d --fail-if 'cell mean_wait > +5%'",
+    )
+)
 @FILES
 @click.option("--dry-run", is_flag=True, help="Only show what would change, be let in and be preempted.")
 @click.option(
@@ -74,11 +82,27 @@ pool.add_command(waits)
     help="Only if the pool was last changed there, as `pool get` shows it: keeps what another changed since "
     "you looked; * if whatever stands may be replaced.",
 )
+@click.option(
+    "--checked", type=Since(), metavar="AGO|TIME", help="Only if a what-if from then until now meets no --fail-if."
+)
+@click.option(
+    "--fail-if", "conditions", multiple=True, metavar="CONDITION",
+    help="What must not come of it, as in `what-if`. May be repeated.",
+)  # fmt: skip
 @reason_option
 @output_option
 @cell_option
 @with_client
-def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str | None, reason: str, form: str) -> int:
+def apply(
+    client: "Client",
+    files: tuple[str, ...],
+    dry_run: bool,
+    expected: str | None,
+    checked: str | None,
+    conditions: tuple[str, ...],
+    reason: str,
+    form: str,
+) -> int:
     """Create or update the pools in files, folders or standard input (-).
 
     All files are validated first. A pool that already matches its file is unchanged; one that `paceline pool close`
@@ -89,9 +113,14 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str
     With --dry-run nothing is written: the machines of the cell decide on a copy of their state, and tell which pools
     would be created, changed or refused, what each pool could use then, which work would be let in and which would be
     preempted within the preemption delay.
+
+    With --checked the server first decides history since then again with these pools, as `paceline what-if` does, and
+    the answer is printed. If a condition of --fail-if holds nothing is applied (exit code 1), nor if that can't be
+    told (3). What another changes meanwhile isn't overwritten (5).
     """
     from paceline.job_files import read_pools
 
+    check_options(checked, conditions, dry_run)
     pools = read_pools(files)
     if dry_run:
         body = client.plan_pools([{"path": each.path, **each.body} for each in pools])
@@ -104,6 +133,8 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, expected: str
     for each in pools:
         if _changes(each.spec, present[each.path]):
             reason = reason or reason_for_pool(present[each.path], "")
+    if checked and (code := check(client, pools, checked, conditions, form)):
+        return code
     done, error = _apply_all(pools, lambda file: _apply(client, file, present[file.path], expected, reason))
     with answers(form, len(pools)) as report:
         for each in pools:

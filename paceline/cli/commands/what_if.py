@@ -147,7 +147,7 @@ def what_if(
     body = report.body_of(stretch, change, done, verdicts, min_calibration)
     if out is not None:
         write(body, out)
-    show(form, body, change.lines, lambda: _print(body))
+    show(form, body, change.lines, lambda: print_answer(body))
     if out is not None:
         note(f"{out}: report.html, report.md, summary.json, jobs.csv")
     if keep:
@@ -237,7 +237,8 @@ def _say(from_ms: int, to_ms: int, runs: int) -> Callable[[int, bool, int], None
     return say_it
 
 
-def _print(body: Json) -> None:
+def print_answer(body: Json) -> None:
+    """Prints an answer as tables."""
     from datetime import datetime
 
     from paceline.whatif import report

@@ -165,13 +165,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.mark.outside
 def test_the_answer_is_that_of_the_command_and_nothing_is_written(server: Server, tmp_path: Path) -> None:
     before = server.ends()
-    done = server.answered(ASKED)
+    asked = {**ASKED, "conditions": ["pool /b use > +10%", "cell mean_wait < -1000s"]}
+    done = server.answered(asked)
     assert (done["state"], done["done"], done["error"]) == ("DONE", 1.0, "")
     words = ["--data", str(server.settings.data), "--from", WHEN["from"], "--to", WHEN["to"], "--runs", "2"]
-    assert run(["what-if", *words, "--set", "/b:share=3", "--out", str(tmp_path / "out")]) == 0
+    words += ["--set", "/b:share=3", "--out", str(tmp_path / "out")]
+    assert run(["what-if", *words, *(word for each in asked["conditions"] for word in ("--fail-if", each))]) == 1
     assert done["answer"] == json.loads((tmp_path / "out" / "summary.json").read_text())
     assert server.ends() == before
-    assert server.client.post("/v1/what-ifs", json=ASKED).json() == done
+    assert [each["holds"] for each in done["answer"]["conditions"]] == ["yes", "no"]
+    assert server.client.post("/v1/what-ifs", json=asked).json() == done
+    wrong = server.answered({**ASKED, "conditions": ["cell waits > 1"]})
+    assert (wrong["state"], "there is no figure waits" in wrong["error"]) == ("FAILED", True)
 
 
 @pytest.mark.outside
