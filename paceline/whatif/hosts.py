@@ -177,21 +177,17 @@ class RecordedHosts:
     def _start(self, run: RunId, going: Going) -> None:
         """A run goes on: what it reports is due from its order on."""
         self._going[run] = going
-        length = going.length
+        length, ordered_ms = going.length, going.ordered_ms
+        now, unit_ms = self._clock.monotonic_ms(), self._resolution_ms
+        reports = [(after_ms, UNRANKED, report, 0) for after_ms, report in length.health] if length.health else []
         if length.report not in UNSTARTED:
-            self._plan(run, going, length.starts_ms, RunReport.STARTED)
-        for after, report in length.health:
-            self._plan(run, going, after, report)
+            reports.insert(0, (length.starts_ms, UNRANKED, RunReport.STARTED, 0))
         if length.ends_ms is not None:
-            self._plan(run, going, length.ends_ms, length.report, length.code)
-
-    def _plan(self, run: RunId, going: Going, after_ms: int, report: int, code: int = 0) -> None:
-        """A run says something so long after its order."""
-        at_ms = going.ordered_ms + after_ms
-        if at_ms < self._clock.monotonic_ms():  # it was said before the branch began
-            return
-        due_ms = -(-at_ms // self._resolution_ms) * self._resolution_ms
-        self._push(due_ms, going.length.rank if report == going.length.report else UNRANKED, run, report, code)
+            reports.append((length.ends_ms, length.rank, length.report, length.code))
+        for after_ms, rank, report, code in reports:
+            at_ms = ordered_ms + after_ms
+            if at_ms >= now:  # else it was said before the branch began
+                self._push(-(-at_ms // unit_ms) * unit_ms, rank, run, report, code)
 
     def _push(self, due_ms: int, rank: int, run: RunId, report: int, code: int) -> None:
         if (due := self._due.get(due_ms)) is None:

@@ -24,6 +24,8 @@ SILENCE_MS = 10_000
 """The gateway says that a host is silent when it hasn't heard it for about so long."""
 
 UNRANKED = 1 << 62
+AS_IT_WAS = ("ordered_ms", "started_ms", "reported_ms", "report", "code", "rank")
+"""The columns that say how a run went."""
 
 
 class Length(NamedTuple):
@@ -98,6 +100,8 @@ class Lengths:
         self._jitter_ms = jitter_ms
         self._played = added or {}
         self._faults, self._groups, self._starts_ms = past.faults, past.groups, past.starts_ms
+        self._columns = [past.table.column(name) for name in AS_IT_WAS]
+        self._reports = past.table.column("report")
 
     def of(
         self, job: Job, run: RunId, natural: int, passed_ms: int = 0, host_id: str = "", ordered_ms: int = NEVER
@@ -125,8 +129,7 @@ class Lengths:
         """The rows of the runs of a task that ended by themselves, the oldest first, without those that a fault of
         their host has ended.
         """
-        rows = job.runs.get(instance, ())
-        reports = self._table.column("report")
+        rows, reports = job.runs.get(instance, ()), self._reports
         return [row for row in rows if reports[row] in NATURAL and row not in self._faults.rows]
 
     def stop_ms(self, job: Job, run: RunId) -> int:
@@ -166,12 +169,10 @@ class Lengths:
         return Length(starts_ms, None, 0, 0, SERVICE, health)
 
     def _as_it_was(self, row: int) -> Length:
-        column, health = self._table.column, tuple(self._table.extra.get(row, ()))
-        ordered_ms, started_ms = column("ordered_ms")[row], column("started_ms")[row]
+        ordered_ms, started_ms, reported_ms, report, code, rank = [column[row] for column in self._columns]
         starts_ms = started_ms - ordered_ms if started_ms != NEVER else 0
-        ends_ms = column("reported_ms")[row] - ordered_ms
-        report, code, rank = column("report")[row], column("code")[row], column("rank")[row]
-        return Length(starts_ms, ends_ms, report, code, OBSERVED, health, rank)
+        health = tuple(self._table.extra.get(row, ()))
+        return Length(starts_ms, reported_ms - ordered_ms, report, code, OBSERVED, health, rank)
 
     def _drawn(self, job: Job, instance: int, natural: int, passed_ms: int) -> Length:
         """A length among those of tasks like it that are longer than what is known of this one."""

@@ -157,19 +157,21 @@ class RunTable:
 
     def reported(self, event: RunsReported, at_ms: int) -> None:
         """Takes the reports of hosts."""
-        columns, reports = self._columns, event.state_array.tolist()
+        started, ends, codes = (self._columns[name] for name in ("started_ms", "report", "code"))
+        ordered, reported, ranks = (self._columns[name] for name in ("ordered_ms", "reported_ms", "rank"))
+        reports = event.state_array.tolist()
         for row, report, code in zip(self._rows_of(event), reports, event.exit_code_array.tolist(), strict=True):
             if row == NEVER:
                 continue
             if report in LIVE_REPORTS:
-                if columns["started_ms"][row] == NEVER:
-                    columns["started_ms"][row] = at_ms
+                if started[row] == NEVER:
+                    started[row] = at_ms
                 if report in EXTRA:
-                    self.extra.setdefault(row, []).append((at_ms - columns["ordered_ms"][row], report))
-            elif columns["report"][row] == 0:
-                columns["reported_ms"][row], columns["report"][row], columns["code"][row] = at_ms, report, code
+                    self.extra.setdefault(row, []).append((at_ms - ordered[row], report))
+            elif ends[row] == 0:
+                reported[row], ends[row], codes[row] = at_ms, report, code
                 self._ends += 1
-                columns["rank"][row] = self._ends
+                ranks[row] = self._ends
 
     def run(self, row: int) -> Run:
         """One row."""
@@ -249,11 +251,11 @@ class RunTable:
                 job.began_ms = now
                 self.begun.append(job_id)
 
-    def _rows_of(self, event: RunsAvailable | RunsEnded | RunsReported | RunsStopping) -> Iterator[int]:
+    def _rows_of(self, event: RunsAvailable | RunsEnded | RunsReported | RunsStopping) -> list[int]:
         """The row of each item; NEVER where its order isn't in the table."""
-        job_ids = event.job_ids
-        for job, instance, run in zip(*(column.tolist() for column in event.items()), strict=True):
-            yield self._rows.get((job_ids[job], instance, run), NEVER)
+        job_ids, row_of = event.job_ids, self._rows.get
+        items = zip(*(column.tolist() for column in event.items()), strict=True)
+        return [row_of((job_ids[job], instance, run), NEVER) for job, instance, run in items]
 
     def _host(self, host_id: str) -> int:
         number = self._numbers.get(host_id)
