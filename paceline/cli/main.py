@@ -146,7 +146,7 @@ def run(args: list[str]) -> int:
     except Exception as error:
         if "--debug" in args:
             raise
-        text, code = _error_text(error)
+        text, code = error_text(error)
         _print_error(text)
         return code
 
@@ -170,7 +170,7 @@ def _print_error(text: str) -> None:
         note(f"paceline: {text}")
 
 
-def _error_text(error: Exception) -> tuple[str, int]:
+def error_text(error: Exception) -> tuple[str, int]:
     """The text of an error, and the exit code."""
     from events.log.port import LogError, LogFault, LogUnavailable
 

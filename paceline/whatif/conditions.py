@@ -1,26 +1,29 @@
 """`--fail-if 'pool /maps mean_wait > +20%'`: what a check in review refuses."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from events.nearest import meant
 from events.resources import Unit
+from events.time_units import MS_OF_UNIT, span_s
 from paceline.client.errors import InvalidValue
 from paceline.whatif.compare import Comparison, Effect
-from paceline.whatif.figures import BY_RESOURCE, CELL, COUNTS, CPU, FIGURES, Group
+from paceline.whatif.figures import BY_RESOURCE, CELL, CPU, FIGURES, OF_TIMES, Group, groups_of
 
 _CONDITION = re.compile(
     r"\s*(?:(pool|owner)\s+(\S+)|(cell))\s+([a-z0-9_]+)(?::([a-z0-9._/-]+))?\s*"
-    r"([<>])\s*([+-]?)(\d+(?:\.\d+)?)\s*(%|s|[MGT]iB)?\s*",
+    r"([<>])\s*([+-]?)(\d+(?:\.\d+)?)\s*(%|[A-Za-z]*)\s*",
     re.ASCII,
 )
 HOW = (
     "a condition is `pool PATH`, `owner NAME` or `cell`, a figure, such as mean_wait or use:gpu, < or >, and a bound: "
-    "+20% or -30s of what the change does, 600s of what it is with the change"
+    "+20% or -30s of what the change does, 600s or 2h of what it is with the change"
 )
 MIB = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
+IN_TIME = (*OF_TIMES, "lost_work")
+"""Figures whose bounds may have a unit of time."""
 
 
 class Answer(IntEnum):
@@ -73,17 +76,13 @@ def read_condition(text: str) -> Condition:
         raise InvalidValue(
             f"{text!r}: there is no figure {figure}{meant(figure, FIGURES)}; there are {', '.join(FIGURES)}"
         )
-    if unit == "s" and (figure in COUNTS or figure == "use"):
-        raise InvalidValue(f"{text!r}: {figure} isn't in seconds")
     if resource and figure not in BY_RESOURCE:
         raise InvalidValue(f"{text!r}: {figure} isn't by resource; those are {', '.join(sorted(BY_RESOURCE))}")
     if figure in BY_RESOURCE:
         resource = resource or CPU
-    if unit in MIB and figure not in BY_RESOURCE:
-        raise InvalidValue(f"{text!r}: {figure} isn't a size: leave out {unit}")
-    bound = float(number) * (-1 if plus == "-" else 1) * MIB.get(unit, 1)
+    bound = _bound(text, figure, number, unit) * (-1 if plus == "-" else 1)
     group, relative = (CELL, "") if cell else (kind, name), bool(plus) or unit == "%"
-    return Condition(text.strip(), group, figure, sign == ">", bound, relative, unit == "%", resource or "", unit or "")
+    return Condition(text.strip(), group, figure, sign == ">", bound, relative, unit == "%", resource or "", unit)
 
 
 def _check_resource(condition: Condition, units: Mapping[str, Unit]) -> None:
@@ -100,7 +99,36 @@ def _check_resource(condition: Condition, units: Mapping[str, Unit]) -> None:
         raise InvalidValue(f"{text!r}: {resource} is a size: write such as 4GiB")
 
 
-def answers(comparison: Comparison, conditions: "list[Condition]", calibrated: bool) -> list[tuple[Condition, Answer]]:
+def _bound(text: str, figure: str, number: str, unit: str) -> float:
+    """The number of a bound: seconds of a time, MiB of a size. Raises `InvalidValue` where its unit doesn't fit."""
+    if unit == "%" or (not unit and (figure not in OF_TIMES or float(number) == 0)):
+        return float(number)
+    if unit in MIB:
+        if figure not in BY_RESOURCE:
+            raise InvalidValue(f"{text!r}: {figure} isn't a size: leave out {unit}")
+        return float(number) * MIB[unit]
+    if figure not in IN_TIME:
+        raise InvalidValue(f"{text!r}: {figure} isn't in seconds: leave out {unit}")
+    seconds = span_s(number + unit)
+    if seconds is None:
+        *units, last = MS_OF_UNIT
+        what = f"{unit} is no unit" if unit else f"{figure} is a time, and {number} has no unit"
+        raise InvalidValue(f"{text!r}: {what}; there are {', '.join(units)} and {last}, as in 30m, and %")
+    return seconds
+
+
+def check_pools(conditions: Iterable[Condition], pools: Iterable[str]) -> None:
+    """Raises `InvalidValue` where a condition is about a pool that isn't one of these, nor above one of them."""
+    names = {name for path in pools for kind, name in groups_of(path, "") if kind == "pool"}
+    for condition in conditions:
+        kind, path = condition.group
+        if kind == "pool" and path not in names:
+            raise InvalidValue(f"{condition.text!r}: there is no pool {path}{meant(path, sorted(names))}")
+
+
+def answers(
+    comparison: Comparison, conditions: Sequence[Condition], calibrated: bool
+) -> list[tuple[Condition, Answer]]:
     """The answer to each condition. Raises `InvalidValue` where one is about what isn't in the stretch."""
     effects = {(effect.group, effect.figure, effect.resource): effect for effect in comparison.effects}
     groups = {effect.group for effect in comparison.effects}

@@ -20,6 +20,7 @@ from paceline.whatif.report import (
     lengths_text,
     name_of,
     number,
+    pairs_text,
     shown,
     trust_text,
 )
@@ -45,8 +46,9 @@ def values_of(body: Json) -> Json:
     """The values of `what_if_answer.html`, which shows an answer: texts and plots."""
     resource = main_resource(body)
     plots, pools = _over_time(body, resource)
-    same = {name: body[name] for name in ("change", "from_at", "to_at", "pairs", "model", "conditions", "answers")}
+    same = {name: body[name] for name in ("change", "from_at", "to_at", "model", "conditions", "answers")}
     return same | {
+        "pairs_text": pairs_text(body),
         "tiles": _tiles(body),
         "trust": trust_text(body),
         "lengths": lengths_text(body),

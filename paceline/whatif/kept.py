@@ -11,6 +11,7 @@ from paceline.history.exporter import Begin, export
 from paceline.history.importer import import_history
 from paceline.history.start_state import FOLDER, VIEWS, is_history
 from paceline.whatif.branch import Branch
+from paceline.whatif.files import writing
 from paceline.whatif.stretch import Stretch
 from processors.cell_machines import machines
 
@@ -101,11 +102,12 @@ def check_room(out: Path) -> None:
 
 
 def keep(stretch: Stretch, branch: Branch, data: Path, folder: Path) -> None:
-    """Writes a branch to a folder that is empty or not there. `data`: the folder of the log that it branches from."""
+    """Writes a branch to a folder that is empty or not there. `data`: the folder of the log that it branches from.
+    Raises `CantWrite`.
+    """
     views = data / FOLDER / VIEWS if is_history(data) else None
     log = JoinedLog(stretch.base(), branch.log, stretch.starts)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="paceline-branch-") as part:
+    with writing(folder), TemporaryDirectory(prefix="paceline-branch-") as part:
         file = Path(part) / "branch.avro"
         begin = Begin(stretch.stores, stretch.starts, views)
         export(log, machines(log.cell), stretch.from_ms, stretch.to_ms, file, lambda sentence: None, begin)

@@ -79,7 +79,7 @@ def body_of(
             }
             for flag, count in sorted(comparison.flags.items())
         },
-        "facts": {rule: count / comparison.pairs for rule, count in sorted(comparison.rules.items())},
+        "facts": {str(rule): count / comparison.pairs for rule, count in sorted(comparison.rules.items())},
         "figures": [_figure(effect, calibrated, _size(comparison, effect.resource)) for effect in comparison.effects],
         "jobs": [_job(job, calibrated) for job in comparison.jobs],
         "preemptions": [{**asdict(pair), "effect": pair.changed - pair.again} for pair in comparison.preemptions],
@@ -118,7 +118,9 @@ def _series(stretch: Stretch, comparison: Comparison) -> Json:
 
     def rows(values: NDArray[np.float64], resource: str) -> Json:
         scale = 1 if _size(comparison, resource) else 1000
-        return {name: [round(each / scale, 3) for each in row] for name, row in zip(MEANINGS, values, strict=True)}
+        return {
+            name: [round(each / scale, 3) for each in row.tolist()] for name, row in zip(MEANINGS, values, strict=True)
+        }
 
     return {
         "times": [write_time(round(stretch.from_ms + part_ms * number)) for number in range(POINTS)],
@@ -200,6 +202,13 @@ def shown(body: Json) -> list[Json]:
     ]
 
 
+def pairs_text(body: Json) -> str:
+    """`5 pairs of runs`; of one, that it tells no effect from noise."""
+    if body["pairs"] > 1:
+        return f"{body['pairs']} pairs of runs"
+    return "1 pair of runs, whose effects can't be told from noise: take more of them (--runs)"
+
+
 def trust_text(body: Json) -> str:
     """The likeness of the branches without a change to history."""
     trust = body["trust"]
@@ -231,7 +240,7 @@ def markdown(body: Json) -> str:
     lines = [
         f"# What if: {'; '.join(body['change'])}",
         "",
-        f"From {body['from_at']} to {body['to_at']}, {body['pairs']} pairs of runs. {body['model']}",
+        f"From {body['from_at']} to {body['to_at']}, {pairs_text(body)}. {body['model']}",
         "",
         f"* Trust: {trust_text(body)}.",
         f"* Lengths: {lengths_text(body)}.",

@@ -72,6 +72,14 @@ def change_of(stretch: Stretch, settings: Sequence[Setting], pools: Mapping[str,
     return change_from(machine, stretch.log.cell, settings, pools, later)
 
 
+def pools_of(stretch: Stretch, change: Change) -> set[str]:
+    """The paths of all pools that a branch may have."""
+    machine = stretch.fold("entitlement").machine
+    assert isinstance(machine, Entitlement)
+    defined = [*change.first, *(fact.event for fact in stretch.facts)]
+    return {*machine.pools, *(event.path for event in defined if isinstance(event, PoolDefined))}
+
+
 def change_from(
     machine: Entitlement,
     cell_number: int,

@@ -35,6 +35,12 @@ class NothingToCompare(PacelineError):
     exit_code = 2
 
 
+class Unanswered(PacelineError):
+    """There is no answer, for a reason that nobody has foreseen."""
+
+    exit_code = 6
+
+
 class NoHistory(PacelineError):
     """History can't be read."""
 

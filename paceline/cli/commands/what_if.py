@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,30 @@ RUNS_MAX = 1000
 LINE_EVERY_S = 5.0
 JOBS_SHOWN = 3
 ANSWERS_SHOWN = 3
+
+
+def keeps_1_free(command: Callable[..., int]) -> Callable[..., int]:
+    """Wraps a command whose exit code 1 is that a condition holds: what fails has another one, whatever it is."""
+
+    @wraps(command)
+    def run(**options: Any) -> int:
+        from events.log.port import LogError
+        from paceline.cli.main import error_text
+        from paceline.client.errors import PacelineError
+        from paceline.whatif.stretch import NoHistory, Unanswered
+
+        try:
+            return command(**options)
+        except (click.ClickException, click.Abort, BrokenPipeError):
+            raise
+        except (LogError, PacelineError) as error:
+            if isinstance(error, PacelineError) and error.exit_code != 1:
+                raise
+            raise NoHistory(str(error)) from error
+        except Exception as error:
+            raise Unanswered(error_text(error)[0]) from error
+
+    return run
 
 
 @click.command(
@@ -88,6 +112,7 @@ ANSWERS_SHOWN = 3
 @click.option("--build", metavar="PYTHON", help="Let the Paceline of this interpreter decide the changed side.")
 @click.option("--out", type=FOLDER, metavar="DIR", help="Write report.html, report.md and summary.json there.")
 @output_option
+@keeps_1_free
 def what_if(
     history: Path | None,
     data: Path | None,
@@ -120,9 +145,9 @@ def what_if(
     from paceline.whatif.build_side import SideOrder, elsewhere
     from paceline.whatif.change_file import ReadFile, read_change, whole_change
     from paceline.whatif.compare import compare
-    from paceline.whatif.conditions import answers, read_condition, worst
-    from paceline.whatif.files import write
-    from paceline.whatif.settings import read_setting
+    from paceline.whatif.conditions import answers, check_pools, read_condition, worst
+    from paceline.whatif.files import check_writable, write
+    from paceline.whatif.settings import pools_of, read_setting
     from paceline.whatif.stretch import read_stretch
 
     only_the_file(history, data, log)
@@ -132,11 +157,14 @@ def what_if(
         _check_keeping(out, build)
     changes, bounds = [read_setting(each) for each in settings], [read_condition(each) for each in conditions]
     read = read_change(file) if file is not None else ReadFile({}, [])
+    if out is not None:
+        check_writable(out)
     with _history(history, data, config, log) as (base, opened):
         folder = opened.data
         from_ms, to_ms = _times(history, start, end, base)
         stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
         change = whole_change(stretch, read, changes)
+        check_pools(bounds, {*pools_of(stretch, change), *(job.pool for job in stretch.runs.jobs.values())})
         take = partial(_keep, stretch, folder, out) if keep and out is not None else None
         say_it, unit_ms, jitter_ms = _say(from_ms, to_ms, runs), max(1, round(resolution * 1000)), round(jitter * 1000)
         order = SideOrder.of(opened, base, stretch, settings, file, range(seed, seed + runs), jitter_ms, unit_ms)
@@ -178,26 +206,18 @@ def _times(file: Path | None, start: str | None, end: str | None, log: "Log") ->
 
 @contextmanager
 def _history(file: Path | None, data: Path | None, config: Path | None, log: Json) -> "Iterator[tuple[Log, Settings]]":
-    """The log that is asked, and the settings that name it. Exit code 6 where it can't be read."""
-    from events.log.port import LogError
-    from paceline.client.errors import PacelineError
+    """The log that is asked, and the settings that name it."""
     from paceline.history.importer import imported_history
     from paceline.history.open_log import open_log
     from paceline.services.settings import load
-    from paceline.whatif.stretch import NoHistory
 
-    try:
-        with imported_history(file, data) as folder:
-            opened = load(config, data=folder, **log)
-            base = open_log(opened)
-            try:
-                yield base, opened
-            finally:
-                base.close()
-    except (LogError, PacelineError) as error:
-        if isinstance(error, PacelineError) and error.exit_code != 1:  # 1 is that a condition holds
-            raise
-        raise NoHistory(str(error)) from error
+    with imported_history(file, data) as folder:
+        opened = load(config, data=folder, **log)
+        base = open_log(opened)
+        try:
+            yield base, opened
+        finally:
+            base.close()
 
 
 def _check_keeping(out: Path | None, build: str | None) -> None:
@@ -246,7 +266,7 @@ def print_answer(body: Json) -> None:
     if live(sys.stderr):
         sys.stderr.write("\r\033[K")
     seconds = (datetime.fromisoformat(body["to_at"]) - datetime.fromisoformat(body["from_at"])).total_seconds()
-    say(f"{'; '.join(body['change'])}, from {body['from_at']} on; {span(seconds)}, {body['pairs']} pairs of runs")
+    say(f"{'; '.join(body['change'])}, from {body['from_at']} on; {span(seconds)}, {report.pairs_text(body)}")
     say(f"trust    {report.trust_text(body)}")
     say(f"lengths  {report.lengths_text(body)}")
     of_figure = [Column("OF", report.name_of), Column("FIGURE", report.figure_name)]

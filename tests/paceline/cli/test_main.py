@@ -333,7 +333,7 @@ def test_a_reader_that_leaves_with_the_last_words_still_to_be_written_is_no_erro
     ("error", "code"), [(LogGap("gone"), 1), (LogFault("no log"), 6), (LogUnavailable("away"), 6), (KeyError("x"), 1)]
 )
 def test_errors_of_the_log_and_bugs_are_sentences(error, code):
-    text, found = main._error_text(error)
+    text, found = main.error_text(error)
     assert found == code
     assert "\n" not in text
 

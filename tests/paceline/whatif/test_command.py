@@ -2,6 +2,9 @@
 
 import json
 import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -205,3 +208,59 @@ def test_a_file_that_is_wrong_ends_with_2_and_a_log_that_isnt_there_with_6(cell,
     (tmp_path / "empty.avro").write_text("")
     assert run(["what-if", str(tmp_path / "empty.avro"), *WHEN, "--set", "/a:share=3"]) == 6
     assert what_if(cell) == 2
+
+
+def test_yaml_has_what_json_has(cell, capsys):
+    bodies = []
+    for form in ("json", "yaml"):
+        capsys.readouterr()
+        assert what_if(cell, "--set", "/a:share=3", "-o", form) == 0
+        bodies.append(yaml.safe_load(capsys.readouterr().out))
+    assert bodies[0] == bodies[1]
+
+
+def no_runs(*args, **options):
+    """In place of `compare`, where what is wrong must be told before."""
+    raise AssertionError("pairs are run")
+
+
+def test_what_cant_be_answered_is_told_before_the_runs(cell, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("paceline.whatif.compare.compare", no_runs)
+    (tmp_path / "file").write_text("")
+    assert what_if(cell, "--set", "/a:share=3", "--out", str(tmp_path / "file" / "out")) == 2
+    assert f"{tmp_path}/file/out can't be written: Not a directory" in capsys.readouterr().err
+    assert what_if(cell, "--set", "/a:share=3", "--fail-if", "pool /bb mean_wait > +1s") == 2
+    assert "there is no pool /bb; did you mean /b" in capsys.readouterr().err
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """No file may grow larger, as on a disk that fills up."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("words", [[], ["--keep"]])
+def test_a_full_disk_is_no_condition_and_leaves_no_half_a_file(cell, tmp_path, capsys, words):
+    with files_up_to(8192):
+        assert what_if(cell, "--set", "/a:share=3", "--out", str(tmp_path / "out"), *words) == 2
+    assert f"paceline: {tmp_path}/out" in (told := capsys.readouterr().err)
+    assert "can't be written" in told
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_fault_of_ours_is_no_condition(cell, monkeypatch, capsys):
+    monkeypatch.setattr("paceline.whatif.compare.compare", no_runs)
+    assert what_if(cell, "--set", "/a:share=3", "--fail-if", "pool /b mean_wait > +1s") == 6
+    assert "this should not happen: AssertionError('pairs are run')" in capsys.readouterr().err
+
+
+def test_one_pair_says_why_it_tells_nothing(cell, tmp_path, capsys):
+    assert what_if(cell, "--set", "/a:share=3", "--runs", "1", "--out", str(tmp_path)) == 0
+    why = "1 pair of runs, whose effects can't be told from noise: take more of them (--runs)"
+    assert why in capsys.readouterr().out
+    assert why in (tmp_path / "report.md").read_text()

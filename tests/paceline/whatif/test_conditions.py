@@ -23,7 +23,9 @@ def effect(effect: float, within: float | None) -> Effect:
         ("pool /a mean_wait > +20%", 10, 5, NO),
         ("pool /a mean_wait > +20s", 25, 4.9, YES),
         ("pool /a mean_wait > 120s", 25, 4.9, YES),
-        ("pool /a mean_wait > 120", 10, 5, NO),
+        ("pool /a mean_wait > 2m", 10, 5, NO),
+        ("pool /a mean_wait > +0.01h", 30, 5, NO),
+        ("pool /a mean_wait > +0", 30, 5, YES),
         ("pool /a mean_wait < -10%", -20, 5, YES),
         ("pool /a mean_wait < -10%", -20, 15, UNKNOWN),
         ("pool /a mean_wait > +20%", 30, None, UNKNOWN),
@@ -49,6 +51,8 @@ def test_one_that_holds_counts_most():
         ("pool /a begun > 1s", "isn't in seconds"),
         ("pool /a begun:gpu > 1", "begun isn't by resource; those are lost_work, use"),
         ("pool /a use: > 1", "is no condition"),
+        ("pool /a mean_wait > +30", "mean_wait is a time, and 30 has no unit; there are ms, s, m, h and d"),
+        ("pool /a mean_wait > +30min", "min is no unit; there are ms, s, m, h and d, as in 30m, and %"),
     ],
 )
 def test_what_is_no_condition_is_refused(text, why):
