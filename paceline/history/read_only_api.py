@@ -2,7 +2,10 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -10,7 +13,7 @@ from events.topics import VIEWED
 from hostagent.server import Server
 from paceline.client.cell_file import FILE
 from paceline.client.cell_models import Machine, ServedCell
-from paceline.history.importer import info, open_history
+from paceline.history.importer import HistoryInfo, info, open_history
 from paceline.history.views_at import views_at
 from paceline.moments.log_cut import write_time
 from paceline.output import note
@@ -24,6 +27,7 @@ from paceline.services.startup import listening, process_labels
 from projections.api.app import create_app
 from projections.api.guards import READS
 from projections.api.problems import Problem
+from projections.queries.log_time import newest_ms
 from projections.ui.app import add_ui
 from projections.views.reader import Views, chains_of
 
@@ -64,38 +68,53 @@ def serve(settings: UpSettings) -> None:
     tls = server_context(settings.tls, note)
     socket_ = listening(listen)
     stretch = info(data)
-    log = open_history(data)
-    what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
-    views = views_at(log, log.ends(topic.name for topic in VIEWED), data, data)
     address = process_labels(socket_, listen)
-    body: ServedCell = {"listen": address, "log": what, "machines": _standings(views)}
-    token = prepare(data)
+    with history_app(settings, address) as app:
+        file = data / FILE
+        file.write_text(json.dumps({"pid": os.getpid(), **reach_facts(tls, settings.tls, address)}))
+        server = Server(app, GRACE_S, tls=tls)
+        on_end(lambda: setattr(server, "should_exit", True))
+        try:
+            reached = url(tls, address)
+            note(f"cell {stretch.cell} as it was is at {reached}, {_what(stretch)}, read-only; stop with Ctrl-C")
+            note(f"web UI: {reached}/ui/")
+            server.run([socket_])
+        finally:
+            file.unlink(missing_ok=True)
+
+
+@contextmanager
+def history_app(settings: UpSettings, address: str) -> Iterator[FastAPI]:
+    """The app over the stretch in a data folder. Its present is the end of the stretch."""
+    data = settings.data
+    stretch, log = info(data), open_history(data)
+    views = views_at(log, log.ends(topic.name for topic in VIEWED), data, data)
+    body: ServedCell = {"listen": address, "log": _what(stretch), "machines": _standings(views)}
+    with views.read() as connection:
+        end_ms = min(newest_ms(connection) or stretch.to_ms, stretch.to_ms)
     moments = moments_of(settings, {stretch.cell: CellFolder(log, data, stretch.from_ms)})
-    operations = OperationsOf(log, views, settings, data, stores=False, readers=False)
     app = create_app(
         views,
         log,
-        token=token,
+        token=prepare(data),
         listen=address,
         cell_info=lambda: body,
         moments=moments,
-        operations=operations,
+        operations=OperationsOf(log, views, settings, data, stores=False, readers=False, end_ms=end_ms),
         names=name_hashes(data),
+        has_ended=True,
     )
     add_ui(app, {stretch.cell: app.state.context}, None)
-    app.add_middleware(ReadOnly, what=what, end=write_time(stretch.to_ms))
-    file = data / FILE
-    file.write_text(json.dumps({"pid": os.getpid(), **reach_facts(tls, settings.tls, address)}))
-    server = Server(app, GRACE_S, tls=tls)
-    on_end(lambda: setattr(server, "should_exit", True))
+    app.add_middleware(ReadOnly, what=_what(stretch), end=write_time(end_ms))
     try:
-        note(f"cell {stretch.cell} as it was is at {url(tls, address)}, {what}, read-only; stop with Ctrl-C")
-        note(f"web UI: {url(tls, address)}/ui/")
-        server.run([socket_])
+        yield app
     finally:
-        file.unlink(missing_ok=True)
         moments.close()
         log.close()
+
+
+def _what(stretch: HistoryInfo) -> str:
+    return f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
 
 
 def _standings(views: Views) -> dict[str, Machine]:

@@ -14,6 +14,7 @@ from events.records.hosts import GatewayBeat
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import RoundFault, accept, key_of
 from events.topics import rounds_of
+from paceline.output import span
 from processors.machine import Machine
 from projections.lateness import late_since_ms, unread_of
 
@@ -128,7 +129,7 @@ def check_machine(
     if late := late_since_ms(log, machine.name, unread, now_ms, alarm_unread_ms):
         out.problems.append(
             f"{where} doesn't decide: the oldest record that it leaves unread has waited for "
-            f"{(now_ms - late) // 1000} s. Look at what {runner or 'its process'} says."
+            f"{span((now_ms - late) / 1000)}. Look at what {runner or 'its process'} says."
         )
     lag = sum(behind.values())
     if runner and group and lag > BEHIND_MAX:

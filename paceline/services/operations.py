@@ -48,12 +48,22 @@ class OperationsOf:
     """
 
     def __init__(
-        self, log: Log, views: Views, settings: Settings | UpSettings, folder: Path, stores: bool, readers: bool = True
+        self,
+        log: Log,
+        views: Views,
+        settings: Settings | UpSettings,
+        folder: Path,
+        stores: bool,
+        readers: bool = True,
+        end_ms: int = 0,
     ) -> None:
-        """`folder` holds the views of the cell; `stores`: the stores of the machines too, which this process has."""
+        """`folder` holds the views of the cell; `stores`: the stores of the machines too, which this process has;
+        `end_ms`: when the history ends that it looks at, 0: it goes on.
+        """
         self._log, self._views, self._settings = log, views, settings
         self._folder, self._stores, self._readers = folder, stores, readers
         self._started_ms = int(time.time() * 1000)
+        self._end_ms = end_ms
         self._lock = threading.Lock()
         self._asked_at = -EVERY_S
         self._answer: ProcessOperations | None = None
@@ -187,7 +197,7 @@ class OperationsOf:
             except LogError:
                 ends = {}
             behind = {topic: max(0, end - have.get(topic, 0)) for topic, end in ends.items()}
-            now_ms = int(time.time() * 1000)
+            now_ms = self._end_ms or int(time.time() * 1000)
             after_ms = self._settings.alarm_unread_ms
             lags = list(machine_lags(connection, self._log, ends, now_ms, after_ms)) if ends and self._readers else []
             return [cast(Alarm, each._asdict()) for each in alarms(connection, self._log.cell, now_ms, behind, lags)]

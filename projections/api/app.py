@@ -116,6 +116,7 @@ def create_app(
     host_usage: AskHost | None = None,
     names: NameHashes | None = None,
     signing_keys: SigningKeys | None = None,
+    has_ended: bool = False,
 ) -> FastAPI:
     """The app over the views of a cell.
 
@@ -125,7 +126,7 @@ def create_app(
     the views, `replays` decides rounds again, `plans` plans facts, `placements` derives candidates, `what_ifs` answers
     what would have been; `carries` takes commands into runs, `secrets` keeps values, `names` has the key by which names
     are hashed, `signing_keys` sign facts of proven actors and tokens of runs; `alarm_unread_ms`: see
-    `machine_lag.late_since_ms`.
+    `machine_lag.late_since_ms`; `has_ended`: see `Context`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
@@ -144,6 +145,7 @@ def create_app(
         host_usage=host_usage,
         names=names,
         signing=None if signing_keys is None else FactSigning(signing_keys, log.cell, [facts, *others]),
+        has_ended=has_ended,
     )
     authentication = Authentication(token, grants, names)
     authentication.on_use = TokenUses(lambda used: facts.append([NewRecord(used.topic, b"", encode(used))])).note

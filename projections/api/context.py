@@ -261,6 +261,8 @@ class Context:
     signing: FactSigning | None = None
     is_past: bool = False
     """Whether it shows a moment that is over."""
+    has_ended: bool = False
+    """Whether it shows a history to which nothing is added."""
     beside: "list[Context]" = field(default_factory=list)
     caches: ByLimits[Caches] = field(default_factory=lambda: ByLimits(Caches(), Caches.of_limited))
     counts: JobCounts = field(default_factory=JobCounts)
@@ -275,8 +277,11 @@ class Context:
         return self.log.cell
 
     def time_of(self, connection: Connection) -> int:
-        """The time at which what ends by itself is looked at: the present, or that of the moment."""
-        return log_time.newest_ms(connection) if self.is_past else now_ms()
+        """The time at which what ends by itself is looked at: the present, that of the moment, or the end of a history
+        to which nothing is added.
+        """
+        over = self.is_past or self.has_ended
+        return (over and log_time.newest_ms(connection)) or now_ms()
 
     @property
     def texts(self) -> JobTexts:

@@ -114,8 +114,12 @@ class Permits:
 
     def read(self, route: str) -> None:
         """Raises a problem where the present actor may not read what a route shows of all of the cell."""
-        if present().is_limited and route in OF_THE_CELL:
+        if not self.may_read(route):
             raise not_allowed(present(), Verb.READ, ROOT)
+
+    def may_read(self, route: str) -> bool:
+        """Whether the present actor may read what a route shows of all of the cell."""
+        return not (present().is_limited and route in OF_THE_CELL)
 
     def audited(self) -> tuple[str, ...] | None:
         """The topmost pools that the present actor may audit; None: all of the cell. Raises a problem for none."""

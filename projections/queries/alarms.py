@@ -11,6 +11,7 @@ from projections.queries.machine_lag import MachineLag
 from projections.queries.metric_families import Samples
 
 PAGE, TICKET = "page", "ticket"
+CIRCLES, STALLS = "PacelinePreemptsInCircles", "PacelineWorkStalls"
 
 
 class Rule(NamedTuple):
@@ -44,8 +45,8 @@ RULES = (
          "a task of pool {label} was ordered {value} s ago"),
     Rule("PacelinePreemptionSlow", "paceline_preemption_oldest_seconds", (), 600, TICKET,
          "an order to preempt is unanswered for {value} s"),
-    Rule("PacelinePreemptsInCircles", preemption_loops.ORDERS.name, (), 0, TICKET, "{label}"),
-    Rule("PacelineWorkStalls", stalls.STALLED.name, (), 0, TICKET, "{label}"),
+    Rule(CIRCLES, preemption_loops.ORDERS.name, (), 0, TICKET, "{label}"),
+    Rule(STALLS, stalls.STALLED.name, (), 0, TICKET, "{label}"),
     Rule("PacelineUpdateStands", "paceline_update_oldest_seconds", (), 3600, TICKET,
          "an update, {label}, has made no progress for {value} s"),
     Rule("PacelineMaintenancePaused", "paceline_maintenances", ("PAUSED",), 0, TICKET,

@@ -80,7 +80,7 @@ def _copied(source: Log) -> MemoryLog:
     return log
 
 
-def written(log: MemoryLog, folder: Path) -> None:
+def written(log: Log, folder: Path) -> None:
     """Writes a history to the embedded log of a data folder."""
     prepare(folder)
     now = [0]

@@ -171,11 +171,18 @@ def _statuses_on_kafka(log: "Log", groups: "Mapping[str, Group]", alarm_unread_m
 
 def _embedded(settings: "Settings", only: int | None) -> "list[MachineStatus]":
     from paceline.client import cell_file
+    from paceline.history.start_state import is_history
     from paceline.services.cell_check import check_machine
     from paceline.services.cell_log import bare_log
     from paceline.services.data_folder import CannotStart, recorded_cell
     from processors.cell_machines import machines
 
+    if is_history(settings.data):
+        raise CannotStart(
+            f"{settings.data} holds an imported log range, which no process runs. `paceline log verify --data "
+            f"{settings.data}` decides its rounds again; `paceline up --read-only --data {settings.data}` shows its "
+            "alarms."
+        )
     recorded = recorded_cell(settings.data)
     if only is not None and recorded is not None and only != recorded:
         raise CannotStart(f"{settings.data} is the data folder of cell {recorded}: there is no cell {only} in it")

@@ -36,13 +36,18 @@ def examples(*lines: str) -> str:
 
 def _ago(text: str) -> str | None:
     """When it was so long ago, in UTC: `10m`, `-10m` or `10m ago`; None where the text is no time with a unit."""
-    return _from_now(text.removeprefix("-").removesuffix("ago").rstrip(), -1)
+    return before(text, datetime.now(UTC))
 
 
-def _from_now(text: str, sign: int) -> str | None:
+def before(text: str, end: datetime) -> str | None:
+    """The time so long before another, as `_ago` reads it."""
+    return _from(end, text.removeprefix("-").removesuffix("ago").rstrip(), -1)
+
+
+def _from(start: datetime, text: str, sign: int) -> str | None:
     seconds = span_s(text)
     try:
-        return None if seconds is None else _utc(datetime.now(UTC) + timedelta(seconds=sign * seconds))
+        return None if seconds is None else _utc(start + timedelta(seconds=sign * seconds))
     except OverflowError:
         return None
 
@@ -78,13 +83,22 @@ class Since(click.ParamType):
         )
 
 
+class BeforeEnd(Since):
+    """So long before the end of what is looked at, or a time. It stays as it was written, for `before`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The text."""
+        super().convert(value, param, ctx)
+        return str(value)
+
+
 class Later(Since):
     """In so long, or a time as `Since` has it; `10m ago` is past here too. It becomes RFC 3339."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The time in UTC."""
         text = str(value)
-        if (at := _from_now(text.removeprefix("in").lstrip(), 1)) is not None:
+        if (at := _from(datetime.now(UTC), text.removeprefix("in").lstrip(), 1)) is not None:
             return at
         with suppress(click.BadParameter):
             return super().convert(value, param, ctx)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli.commands.common import (
+    BeforeEnd,
     Since,
     at_option,
+    before,
     cell_option,
     complete,
     examples,
@@ -41,12 +43,12 @@ _RUNNING = (
 @click.argument("path", default="/", shell_complete=complete("pool"))
 @click.option(
     "--last",
-    "since",
-    type=Since(),
+    "last",
+    type=BeforeEnd(),
     default="7d",
     show_default=True,
     metavar="AGO|TIME",
-    help="From the Monday (UTC) of the week of this time on.",
+    help="From the Monday (UTC) of the week of this time on. So long before --at, if given.",
 )
 @click.option("--by", type=click.Choice(("pool", "owner", "week")), help="Sum by this. [default: over all]")
 @click.option("--owner", help="Of this owner only.")
@@ -55,7 +57,7 @@ _RUNNING = (
 @cell_option
 @with_client
 def waits(
-    client: "Client", path: str, since: str, by: str | None, owner: str | None, form: str, shape: TableOptions
+    client: "Client", path: str, last: str, by: str | None, owner: str | None, form: str, shape: TableOptions
 ) -> None:
     """Show for how long the tasks of a pool and those below waited, and for what.
 
@@ -63,7 +65,9 @@ def waits(
     to failures of the run itself. Sums are kept for ever, by week from Monday on in UTC. The answer begins with the
     Monday before: on a Saturday --last 7d covers 12 to 13 days. It says from when until when it counts.
     """
-    body = client.waits(by or "week", since, path, owner)
+    body = client.waits(by or "week", Since().convert(last, None, None), path, owner)
+    if client.as_of and (since := before(last, datetime.fromisoformat(client.as_of))):
+        body = client.waits(by or "week", since, path, owner)
     groups = body["groups"]
 
     def write() -> None:

@@ -2,6 +2,8 @@
 
 from paceline.client.cell_models import Machine
 from projections.queries import entities, operations
+from projections.record_json import at
+from projections.ui.alarms import alarms_of
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 
@@ -26,6 +28,8 @@ def load(scene: Scene) -> PageValues:
         "quarantine": entities.quarantine_rows(connection, QUARANTINE_SHOWN, None).rows,
         "topics": [(topic, _known(bounds.get(topic), end), end) for topic, end in positions.items()],
         "process": process,
+        "alarms": alarms_of(scene, cell, process),
+        "alarms_at": at(scene.now_ms) if scene.at or context.has_ended else process["at"] if process else "",
         "asked": context.operations is not None and not scene.at,
         "cell": scene.query.get("cell"),
         "cell_number": context.cell,

@@ -19,6 +19,7 @@ from projections.queries.pages import rows_of
 from projections.queries.series import cell_series
 from projections.queries.series_points import times_of
 from projections.ui import overview_figures, overview_plots
+from projections.ui.alarms import circles_and_stalls
 from projections.ui.format import lasts, linked, ms_of
 from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
@@ -93,6 +94,7 @@ def load(scene: Scene) -> PageValues:
         "most": OLDEST,
         "looked_at": _LOOKED_AT,
         "stuck": _stuck(connection, now_ms),
+        "circles_and_stalls": circles_and_stalls(scene, scene.first()),
         "figures": overview_figures.figures(day, hour, pools, oldest[0]["waits_ms"] if oldest else 0),
         "plots": {
             "waiting": overview_plots.waiting(times, day),
