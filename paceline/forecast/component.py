@@ -73,7 +73,7 @@ class ForecastCell:
                 self._look(reader)
             if not records and self._decides():
                 self._score()
-                if self._now_ms() >= self._due_ms:
+                if self._is_due():
                     self._pass()
         except LogUnavailable as error:
             self._trouble = str(error)
@@ -128,7 +128,8 @@ class ForecastCell:
         positions = {topic: self._history.bounds(topic)[0] for topic in TOPICS}
         self._inbox = Inbox(positions, {}, {machine: Chain() for machine in MACHINES}, self._log.cell)
         self._reader = self._history.reader(positions)
-        self._due_ms, self._used_s = 0, time.thread_time()
+        self._due_ms = self._pause_ms = 0
+        self._used_s = time.thread_time()
         PASS_AT.labels(str(self._log.cell)).set(self._now_ms() / 1000)
         return self._reader
 
@@ -167,6 +168,11 @@ class ForecastCell:
                     self._forecaster.learn(first, max(0, began_ms - first.made_ms))
         self._append(scored(outcomes))
 
+    def _is_due(self) -> bool:
+        now_ms = self._now_ms()
+        self._due_ms = min(self._due_ms, now_ms + self._pause_ms)  # the clock may have been set back
+        return now_ms >= self._due_ms
+
     def _pass(self) -> None:
         """Forecasts all that waits, and says what is new of it."""
         forecasts = self._forecaster.make(self._book.present(self._now_ms()))
@@ -180,7 +186,8 @@ class ForecastCell:
         used_s = time.thread_time()
         pause_ms = 1000 * (used_s - self._used_s) / self._cpu_part
         self._used_s = used_s
-        self._due_ms = self._now_ms() + max(EVERY_MS, round(pause_ms))
+        self._pause_ms = max(EVERY_MS, round(pause_ms))
+        self._due_ms = self._now_ms() + self._pause_ms
 
     def _append(self, events: Iterable[Event]) -> None:
         records = [NewRecord(event.topic, KEY, encode(event)) for event in events]

@@ -74,6 +74,9 @@ class Witness:
         self._signed_here = False
         self._stale = False
         """Whether a machine may have stopped in the middle of a round."""
+        self._signed_ms = self.last.head.at_ms if self.last else 0
+        """When the last head was signed, by the clock as it is now: never later than now."""
+        self._has_told_clock = False
         self._tail = _tail(log)
         after = self.last.head.machines if self.last else {}
         with ExitStack() as opened:
@@ -96,10 +99,10 @@ class Witness:
                 each.step(ROUNDS_A_TURN)
             self._stale = False
         except LogGap as gap:
-            raise Alarmed(found(Difference("", 0, 0, None, None, str(gap), (), Mismatch.MISSING))) from gap
+            raise _cut(gap) from gap
         except Alarmed:
             self.caught_up = False
-            with suppress(LogError):
+            with suppress(LogError, Alarmed):
                 self._sign_if_new()  # what was decided up to there is worth a head
             raise
         self.caught_up = all(each.is_level for each in self.machines)
@@ -111,9 +114,13 @@ class Witness:
 
     def sign(self) -> None:
         """Signs a head of what was decided, and publishes it."""
-        head = self._head()
+        try:
+            head = self._head()
+        except LogGap as gap:
+            raise _cut(gap) from gap
         if head is None:
             return
+        self._signed_ms = self._now_ms()
         keys = [self._keys.key]
         if head.key is not None and self._keys.old is not None:
             keys = [self._keys.old, self._keys.key]
@@ -150,8 +157,9 @@ class Witness:
             return True
         if not self._signed_here and self.caught_up:
             return True
-        last_ms = self.last.head.at_ms if self.last else 0
-        passed = self._now_ms() - last_ms >= self._every_ms
+        now_ms = self._now_ms()
+        self._signed_ms = min(self._signed_ms, now_ms)  # a clock that was set back doesn't stop heads
+        passed = now_ms - self._signed_ms >= self._every_ms
         return passed and (self.caught_up or self.rounds_since > 0)
 
     def _sign_if_new(self) -> None:
@@ -169,12 +177,15 @@ class Witness:
                     "in the settings."
                 )
             return None
-        key = self._keys.key.public if self._hands_over() else None
+        key, now_ms = self._keys.key.public if self._hands_over() else None, self._now_ms()
+        if last is not None and last.at_ms > now_ms + self._every_ms and not self._has_told_clock:
+            self._say(f"the clock is behind head {last.number}, of {last.time}: heads keep that time until it has come")
+            self._has_told_clock = True
         return SignedHead(
             self.log.cell,
             name,
             last.number + 1 if last else 1,
-            max(self._now_ms(), last.at_ms if last else 0),
+            max(now_ms, last.at_ms if last else 0),
             last.hash if last else NO_HASH,
             {each.name: each.standing for each in self.machines},
             self._open_ends(last),
@@ -271,7 +282,11 @@ def _tail(log: Log) -> Tail:
     try:
         return Tail(log)
     except LogGap as gap:
-        raise Alarmed(found(Difference("", 0, 0, None, None, str(gap), (), Mismatch.MISSING))) from gap
+        raise _cut(gap) from gap
+
+
+def _cut(gap: LogGap) -> Alarmed:
+    return Alarmed(found(Difference("", 0, 0, None, None, str(gap), (), Mismatch.MISSING)))
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -21,6 +21,7 @@ from projections.queries.forecasts import forecasts, scores
 from projections.views import tables
 from projections.views.projector import Projector, rebuild
 from tests.helpers.written_cell import dump
+from tests.paceline.witness.world import NOW_MS, copied
 
 JOBS = 60
 
@@ -193,3 +194,16 @@ def test_metrics_say_how_far_it_has_read_and_when_it_forecast_last(monkeypatch):
     assert {topic: LAG.labels("0", topic)._value.get() for topic in left} == left
     assert sum(left.values()) > 10
     behind.stop_reading()
+
+
+def test_a_clock_that_was_ahead_stops_no_passes() -> None:
+    log, now_ms = copied(), NOW_MS + 86_400_000
+    forecaster = ForecastCell(log, log, 100, now_ms=lambda: now_ms)
+    while forecaster.step() or not forecaster.passes:
+        pass
+    now_ms = NOW_MS
+    for minute in range(3):
+        forecaster.step()
+        assert forecaster.passes == 1 + minute
+        now_ms += EVERY_MS
+    forecaster.stop_reading()

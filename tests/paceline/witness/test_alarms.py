@@ -21,7 +21,7 @@ from processors.machine import Machine
 from tests.helpers.forge import forge
 from tests.helpers.past import changed, past
 from tests.paceline.history import tamper
-from tests.paceline.witness.world import World, copied, grow, part
+from tests.paceline.witness.world import World, caught_up, copied, grow, part
 
 HALF = 0.5
 
@@ -187,6 +187,19 @@ def test_a_log_that_goes_on_otherwise_is_a_fork(world: World) -> None:
     assert found.alarm is Alarm.FORKED
     assert (found.difference.machine, found.head) == ("lifecycle", 1)
     assert world.follow(log) is not None, "the log itself is as it was"
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_records_that_are_removed_before_a_head_had_them_covered_are_an_alarm(world: World, goes_on: bool) -> None:
+    """As by retention: those of an open end, of which the next head has a hash too."""
+    log = after_half(world, 1)
+    topic, end = next((name, end) for name, end in world.heads.read(1).head.topics.items() if end.start < end.end)
+    witness = world.witness(log) if goes_on else None
+    log.truncate(topic, end.end)
+    with pytest.raises(Alarmed, match=rf"CUT: {topic} starts at {end.end}, but offset {end.start} is needed"):
+        caught_up(witness or world.witness(log))
+    if witness:
+        witness.close()
 
 
 def test_a_log_that_forks_while_a_witness_follows_is_found(world: World) -> None:

@@ -63,6 +63,29 @@ def test_a_head_comes_every_minute_and_after_many_rounds(world: World, monkeypat
     good(world, log)
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_clock_that_was_ahead_stops_no_heads(world: World, restarts: bool) -> None:
+    log, day_ms = copied(until_ms=part(0.3)), 86_400_000
+    world.now_ms += day_ms
+    witness = world.witness(log)
+    caught_up(witness)
+    if restarts:
+        witness.close()
+        witness = world.witness(log)
+    world.now_ms -= day_ms
+    before = len(world.heads.numbers())
+    for minute in range(1, 6):
+        caught_up(witness)
+        caught_up(witness)
+        first = minute if restarts else minute - 1
+        assert len(world.heads.numbers()) - before == first, "one a minute, as ever"
+        world.now_ms += module.EVERY_MS
+    witness.close()
+    assert good(world, log).at_ms == world.heads.read(1).head.at_ms
+    assert len(world.said) == 1
+    assert "the clock is behind head 1, of 2027-01-16T" in world.said[0]
+
+
 def test_heads_come_while_it_catches_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROUNDS_A_TURN", 7)
     monkeypatch.setattr(module, "EVERY_ROUNDS", 50)

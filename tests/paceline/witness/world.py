@@ -53,6 +53,8 @@ class World:
         self.now_ms = NOW_MS
         self.heads = Heads(str(folder / "heads"), 0)
         self.key = self.new_key("witness-1")
+        self.said: list[str] = []
+        """What witnesses have said."""
 
     def new_key(self, name: str) -> PrivateKey:
         """Another key."""
@@ -71,7 +73,10 @@ class World:
     ) -> Witness:
         """A witness that begins, or goes on."""
         keys = Keys(key or self.key, old_key)
-        return Witness(log, heads or self.heads, keys, self.folder / state, make or machines(), lambda: self.now_ms)
+        made = make or machines()
+        return Witness(
+            log, heads or self.heads, keys, self.folder / state, made, lambda: self.now_ms, say=self.said.append
+        )
 
     def follow(self, log: MemoryLog, **how: object) -> Witness:
         """The same, once it has caught up and signed a head; it is closed."""
