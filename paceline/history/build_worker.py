@@ -13,6 +13,7 @@ from contextlib import closing
 import msgspec
 
 from events import VERSION
+from events.acceptance import ROUND, parse
 from events.codec import CodecError
 from events.log.port import Log, LogError, LogFault, LogGap, LogUnavailable
 from events.rounds import RoundFault
@@ -163,7 +164,17 @@ def read(log: Log, tail: Tail | None, name: str) -> Log:
 def start(log: Log, order: Order, machine: Machine) -> MemoryStore | None:
     """The store that a machine begins from; None: the first record of the log."""
     span = order.machines[machine.name]
-    return begin(log, order.log, order.snapshots, machine, NEWEST if span.offset else span.first)
+    before = _round_from(log, machine.name, span.offset) if span.offset else span.first
+    return begin(log, order.log, order.snapshots, machine, before)
+
+
+def _round_from(log: Log, machine: str, offset: int) -> int:
+    """The first round of a machine from an offset in its topic on; `NEWEST`: there is none yet."""
+    for record in log.scan(rounds_of(machine), offset):
+        key = parse(record.key)
+        if key is not None:
+            return key.round if key.kind == ROUND else key.round + 1
+    return NEWEST
 
 
 def write(message: Message) -> None:
