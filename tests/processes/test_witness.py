@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from events.log.embedded import EmbeddedLog
+from events.log.port import Log
 from events.topics import ALL
 from paceline.cli.main import run
 from paceline.witness.chain import CheckedChain, check_chain
@@ -20,8 +21,10 @@ from paceline.witness.head import check
 from paceline.witness.notes import make_key, read_key
 from paceline.witness.published import Heads
 from tests.helpers import ROOT
+from tests.helpers.broker import Broker
 from tests.helpers.past import changed, kept, written
 from tests.helpers.real_cell import CellProcess
+from tests.helpers.site import empty
 from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.outside
@@ -41,10 +44,11 @@ main(sys.argv[1:])
 class Site:
     """A cell that has run, and a witness of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kafka: str = "") -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.cell = CellProcess(self.data, sim_hosts=5)
+        self.cell = CellProcess(self.data, kafka, sim_hosts=5)
+        self.log = ["--data", str(self.data), *(["--kafka", kafka] if kafka else [])]
         make_key("w", folder / "w.key")
         self.heads = Heads(str(folder / "heads"), 0)
         self.running: list[subprocess.Popen[str]] = []
@@ -52,7 +56,7 @@ class Site:
 
     def witness(self, *more: str, program: tuple[str, ...] = ("-m", "paceline")) -> "subprocess.Popen[str]":
         """Starts one."""
-        command = [sys.executable, *program, "witness", "--data", str(self.data), "--key", str(self.folder / "w.key")]
+        command = [sys.executable, *program, "witness", *self.log, "--key", str(self.folder / "w.key")]
         command += ["--publish", str(self.folder / "heads"), "--every", "1s", *more]
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         self.running.append(process)
@@ -70,6 +74,10 @@ class Site:
         self.cell.submit(name, 10, "100ms")
         self.cell.until(lambda: self.cell.state(name) == "SUCCEEDED")
 
+    def open_log(self) -> Log:
+        """The log of the running cell."""
+        return self.cell.open_log() if self.cell.kafka else EmbeddedLog.open_secondary(self.data / "log")
+
     def chain(self) -> CheckedChain:
         """The heads so far, as a third party sees them."""
         return check_chain(self.heads, 0, read_key(self.folder / "w.key").public)
@@ -80,13 +88,16 @@ class Site:
         if not numbers:
             return False
         head = self.heads.read(numbers[-1]).head
-        with closing(EmbeddedLog.open_secondary(self.data / "log")) as log:
+        with closing(self.open_log()) as log:
             return log.ends(topic.name for topic in ALL) == {name: end.end for name, end in head.topics.items()}
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    kafka = ""
+    if getattr(request, "param", "embedded") == "kafka":
+        kafka = empty(request.getfixturevalue("broker"), 1)
+    site = Site(tmp_path, kafka)
     site.cell.start()
     site.cell.pool("/p")
     site.work()
@@ -101,6 +112,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
             site.cell.kill()
 
 
+@pytest.mark.parametrize("site", ["embedded", "kafka"], indirect=True)
 def test_a_witness_that_is_killed_again_and_again_goes_on_with_its_chain(site: Site) -> None:
     for kill in range(4):
         witness, before = site.witness(), len(site.heads.numbers())
@@ -116,10 +128,10 @@ def test_a_witness_that_is_killed_again_and_again_goes_on_with_its_chain(site: S
     until(site.has_head_of_all, "a head of all that is there")
     chain = site.chain()
     assert (chain.finding, chain.count) == (None, len(site.heads.numbers()))
-    with closing(EmbeddedLog.open_secondary(site.data / "log")) as log:
+    with closing(site.open_log()) as log:
         for number in site.heads.numbers():
             assert check(log, site.heads.read(number).head) is None, number
-    words = ["log", "verify", "--data", str(site.data), "--heads", str(site.folder / "heads")]
+    words = ["log", "verify", *site.log, "--heads", str(site.folder / "heads")]
     assert run([*words, "--trust", str(read_key(site.folder / "w.key").public)]) == 0
 
 
@@ -196,6 +208,22 @@ def test_a_log_that_is_restored_from_an_older_copy_and_goes_on_is_a_fork(site: S
         site.work()
     code, said = site.ends(site.witness())
     assert (code, "FORKED at lifecycle round " in said) == (1, True), said
+
+
+@pytest.mark.parametrize("site", ["kafka"], indirect=True)
+def test_topics_that_were_made_anew_with_another_history_are_not_the_log_of_the_heads(
+    site: Site, broker: Broker
+) -> None:
+    assert site.ends(site.witness("--once"))[0] == 0
+    site.cell.kill()
+    empty(broker, 1)
+    shutil.rmtree(site.data)
+    site.cell.start()
+    site.cell.pool("/p")
+    for _ in range(3):
+        site.work()
+    code, said = site.ends(site.witness())
+    assert (code, "ends with an alarm: FORKED" in said or "ends with an alarm: CUT" in said) == (1, True), said
 
 
 def test_a_witness_of_another_build_finds_the_first_round_that_it_decides_otherwise(site: Site) -> None:
