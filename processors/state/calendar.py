@@ -54,7 +54,13 @@ class Calendar:
         """The slots of that second and of those before it, ordered by second."""
         if not self._times or self._times[0] > second:
             return NOBODY
-        return np.concatenate([NOBODY, *map(self._current, self._times[: bisect_right(self._times, second)])])
+        end = bisect_right(self._times, second)
+        slots = {at: self._current(at) for at in self._times[:end]}
+        self._times[:end] = [at for at in slots if len(slots[at])]
+        for at in slots:
+            if not len(slots[at]):  # a replay, which doesn't ask what is later, meets it here alone
+                del self._slots[at]
+        return np.concatenate([NOBODY, *slots.values()])
 
     def until(self, second: int) -> I64:
         """The same slots, ascending."""

@@ -52,3 +52,22 @@ def test_the_next_second_is_found_by_a_few_looks_however_many_slots_share_it() -
         arena.set("due", np.arange(first, first + TASKS), 0)
         assert calendar.after() == (7 if first + TASKS < JOBS * TASKS else None)
     assert looked[0] < 2 * JOBS * TASKS
+
+
+def test_a_second_that_has_passed_is_looked_at_once_where_nobody_asks_for_later_ones() -> None:
+    """As in a replay: it asks what is due in each round, and never what is next."""
+    arena, looked = Arena("tasks", ("due",)), [0]
+
+    def counts(slots: I64) -> NDArray[np.bool_]:
+        looked[0] += len(slots)
+        return np.ones(len(slots), dtype=np.bool_)
+
+    calendar = Calendar(arena, "due", counts)
+    slots = np.arange(arena.take(TASKS), TASKS)
+    for second, slot in enumerate(slots, 1):
+        arena.set("due", slot[None], second)
+        calendar.note(slot[None])
+        assert calendar.due(second).tolist() == [slot]
+        arena.set("due", slot[None], 0)
+        assert calendar.due(second).tolist() == []
+    assert looked[0] == 2 * TASKS
