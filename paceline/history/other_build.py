@@ -2,11 +2,13 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from tempfile import TemporaryFile
+from threading import Timer
 from types import TracebackType
 from typing import Any
 
@@ -14,7 +16,7 @@ import msgspec
 
 from events.log.port import Log
 from paceline.client.errors import InvalidValue, PacelineError, Unreachable
-from paceline.history.build_protocol import MODULE, Failed, Hello, Message
+from paceline.history.build_protocol import MODULE, Failed, Finished, Hello, Message
 from paceline.moments.order import LogAddress
 from paceline.services.settings import Settings
 
@@ -33,6 +35,7 @@ class Worker:
 
     def __init__(self, words: list[str], order: Any, environment: dict[str, str] | None = None) -> None:
         self._words = words
+        self._is_given_up = False
         self._errors = TemporaryFile()  # noqa: SIM115 - closed with this
         pipe = subprocess.PIPE
         try:  # Ctrl-C is for this process, whose end it sees by its standard input
@@ -55,28 +58,43 @@ class Worker:
     ) -> None:
         self.close()
 
-    def messages(self, kind: Any = Message, first: type = Hello) -> Iterator[Any]:
-        """Yields its messages to its end, of a union of types, the first of one of them. Raises `InvalidValue` where it
-        isn't what it should be, `Unreachable` where the log can't be reached, `WorkerEnded` where it ends early.
+    def messages(self, kind: Any = Message, first: type = Hello, last: type | None = Finished) -> Iterator[Any]:
+        """Yields its messages to its end, of a union of types, the first of one of them, the last of another (None: of
+        any). Raises `InvalidValue` where it isn't what it should be or is silent, `Unreachable` where the log can't be
+        reached, `WorkerEnded` where it ends early.
         """
         assert self.process.stdout is not None
-        began = False
-        for line in self.process.stdout:
-            try:
-                message = msgspec.json.decode(line, type=kind)
-            except msgspec.DecodeError:
-                continue  # what a newer build says besides, or prints
-            began = began or isinstance(message, first)
-            if isinstance(message, Failed):
-                error = {2: InvalidValue, Unreachable.exit_code: Unreachable}.get(message.exit_code, PacelineError)
-                raise error(message.text)
-            yield message
+        began, is_done = False, last is None
+        silent = Timer(ASK_S, self._give_up)
+        silent.start()
+        try:
+            for line in self.process.stdout:
+                try:
+                    message = msgspec.json.decode(line, type=kind)
+                except msgspec.DecodeError:
+                    continue  # what a newer build says besides, or prints
+                if isinstance(message, first):
+                    began = True
+                    silent.cancel()
+                if isinstance(message, Failed):
+                    error = {2: InvalidValue, Unreachable.exit_code: Unreachable}.get(message.exit_code, PacelineError)
+                    raise error(message.text)
+                is_done = is_done or (last is not None and isinstance(message, last))
+                yield message
+        finally:
+            silent.cancel()
         code = self.process.wait()
+        if self._is_given_up:
+            raise InvalidValue(
+                f"{self._words[0]} hasn't answered within {ASK_S} s. Name the Python interpreter of a Paceline; what "
+                "starts it must hand on standard input and output."
+            )
         if not began and code >= 0:
             raise InvalidValue(self._why_silent())
-        if code:
+        if code or not is_done:
+            early = "" if code else " before it had decided all"
             raise WorkerEnded(
-                f"The process that decides, {self._words[0]}, ended with {code}. {self._last_line()}".rstrip()
+                f"The process that decides, {self._words[0]}, ended with {code}{early}. {self._last_line()}".rstrip()
             )
 
     def close(self) -> None:
@@ -87,6 +105,12 @@ class Worker:
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
+
+    def _give_up(self) -> None:
+        """Ends it and what it has started, which would hold its output open."""
+        self._is_given_up = True
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def _stderr(self) -> str:
         self._errors.seek(0)

@@ -122,7 +122,7 @@ def elsewhere(python: str | None, order: SideOrder) -> Iterator[ChangedSide]:
         yield ChangedSide(None, [])
         return
     with ask_build(python, order, MODULE) as worker:
-        lines = worker.messages(Line, Begun)
+        lines = worker.messages(Line, Begun, None)
 
         def run(on_moment: Callable[[int], None]) -> BranchElsewhere:
             for line in lines:

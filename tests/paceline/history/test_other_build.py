@@ -16,6 +16,7 @@ from events.codec import decode, writer_schema
 from events.log.embedded import EmbeddedLog
 from paceline.cli.main import run
 from paceline.client.errors import InvalidValue
+from paceline.history import other_build
 from paceline.history.build_protocol import PROTOCOL, Hello, Order, Reached, Span
 from paceline.history.other_build import ask_build
 from paceline.moments.order import LogAddress
@@ -221,6 +222,30 @@ def test_a_build_that_is_killed_ends_the_gate_and_says_so(cli, data, tmp_path):
     assert (code, out) == (1, "")
     assert "The process that decides" in err
     assert "ended with -9" in err
+
+
+def test_a_build_whose_output_ends_early_has_not_decided_all(cli, data, tmp_path):
+    """As through a wrapper whose exit code is that of another process."""
+    short = script(tmp_path / "short", f'"{wrapper(tmp_path / "python")}" "$@" | head -n 3')
+    code, out, err = cli("log", "verify", "--data", data, "--build", short)
+    assert (code, out) == (1, "")
+    assert "ended with 0 before it had decided all" in err
+
+
+def test_a_build_that_never_answers_is_given_up(cli, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(other_build, "ASK_S", 0.2)
+    silent = script(tmp_path / "silent", "echo hello; sleep 3600; exit")
+    words = ("--data", data, "--build", silent)
+    for command in (("log", "verify"), ("what-if", "--from", "2023-11-14T22:14:00Z")):
+        code, out, err = cli(*command, *words)
+        assert (code, out) == (2, "")
+        assert "silent hasn't answered within 0.2 s. Name the Python interpreter" in err
+
+
+def script(file, line):
+    file.write_text(f"#!/bin/sh\n{line}\n")
+    file.chmod(0o755)
+    return file
 
 
 def test_who_asks_and_is_gone_leaves_no_process_behind(data):
