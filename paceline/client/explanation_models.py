@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from paceline.client.forecast_models import Forecast
+from paceline.client.forecast_models import Forecast, NoForecast
 from paceline.client.models import Amounts, Reason, StrategyInEffect
 
 
@@ -82,6 +82,8 @@ class Explanation(TypedDict):
     strategy_in_effect: StrategyInEffect | None
     """Null: of a daemon."""
     forecast: Forecast | None
-    """When it is expected to begin, while it waits for its first run; null: none was made."""
+    """When it is expected to begin, while it waits for its first run; null: see `no_forecast`."""
+    no_forecast: NoForecast | None
+    """Null: it has a forecast, or has begun or ended."""
     preempted_for_it: dict[str, int]
     """Runs that have left for it, by job."""

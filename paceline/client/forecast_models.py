@@ -20,6 +20,15 @@ class Forecast(TypedDict):
     inside_percent: int | None
 
 
+class NoForecast(TypedDict):
+    """Why a waiting job has no forecast. `code`: TOO_SOON, DAEMON or UNKNOWN, or that of the reason for which it waits,
+    where somebody has to act before it can begin.
+    """
+
+    code: str
+    message: str
+
+
 class ForecastScore(TypedDict):
     """The outcome of the first forecasts of jobs of a pool that began on a day of UTC, by method. `loss_s`: twice the
     mean pinball loss of the three quantiles, which for a single number would be its distance; `width_s`: the mean

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
-from paceline.client.forecast_models import Forecast
+from paceline.client.forecast_models import Forecast, NoForecast
 from paceline.client.json_type import Json
 
 RUNNING = "RUNNING"
@@ -80,7 +80,9 @@ class Job(TypedDict):
     next_wake_up: NotRequired[WakeUp | None]
     """Null: nothing waits for a time."""
     forecast: NotRequired[Forecast | None]
-    """In the job itself, while it waits for its first run; null: none was made."""
+    """In the job itself, while it waits for its first run; null: see `no_forecast`."""
+    no_forecast: NotRequired[NoForecast | None]
+    """In the job itself; null: it has a forecast, or has begun or ended."""
     strategy_in_effect: NotRequired[StrategyInEffect | None]
     """In the job itself; null: of a daemon."""
     spec: NotRequired[Json]

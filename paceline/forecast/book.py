@@ -1,7 +1,9 @@
 """The state of a cell that forecasts are made from, folded from its log: work that runs and waits, lengths of runs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
 
 from events.codes import ENDED_JOBS, Outcome
 from events.records.base import Event
@@ -34,8 +36,9 @@ SHARE_0 = 1e-6
 """The weight of a pool with share 0: it comes last."""
 
 
-@dataclass(slots=True)
-class _Job:
+class JobState(msgspec.Struct):
+    """A job that hasn't ended."""
+
     order: tuple[int, int]
     """Less is served first: priority and when it was accepted."""
     like: Like
@@ -47,9 +50,35 @@ class _Job:
     done: int = 0
     begun: bool = False
     on_hold: bool = False
-    since_ms: dict[int, int] = field(default_factory=dict)
+    since_ms: dict[int, int] = {}
     """When the run of each task that has one was ordered, or began."""
-    available: set[int] = field(default_factory=set)
+    available: set[int] = set()
+
+
+class Submission(NamedTuple):
+    """The part of a submitted job that the decision on it doesn't repeat."""
+
+    owner: str
+    limit_ms: int
+    at_ms: int
+
+
+class PoolState(NamedTuple):
+    """A pool, and whether nothing of it may start."""
+
+    line: PoolLine
+    is_closed: bool
+
+
+class BookState(msgspec.Struct):
+    """All that is known; `submitted`: by offset, jobs that aren't decided on yet."""
+
+    jobs: dict[str, JobState] = {}
+    submitted: dict[int, Submission] = {}
+    pools: dict[str, PoolState] = {}
+    capacity: dict[str, int] = {}
+    begun: list[tuple[str, int]] = []
+    """Jobs that have begun, and when, until that was looked at; -1: they ended without."""
 
 
 class Book:
@@ -57,23 +86,18 @@ class Book:
 
     def __init__(self, past: Past) -> None:
         self._past = past
-        self._jobs: dict[str, _Job] = {}
-        self._submitted: dict[int, tuple[JobSubmitted, int]] = {}
-        self._pools: dict[str, PoolDefined] = {}
-        self._capacity: Mapping[str, int] = {}
-        self.begun: list[tuple[str, int]] = []
-        """Jobs that have begun since somebody last looked, and when; -1: they ended without."""
+        self.state = BookState()
 
     def take(self, delivered: Delivered) -> None:
         """The next record in causal order."""
         event, record = delivered.event, delivered.record
         match event:
             case JobSubmitted():
-                self._submitted[record.offset] = event, record.at_ms
+                self.state.submitted[record.offset] = Submission(event.owner, event.max_runtime_ms, record.at_ms)
             case PoolDefined():
-                self._pools[event.path] = event
+                self.state.pools[event.path] = PoolState(_line(event), event.closed)
             case PoolRemoved():
-                self._pools.pop(event.path, None)
+                self.state.pools.pop(event.path, None)
             case RoundCommitted():
                 for decision in delivered.decisions():
                     self._decided(decision, event.now)
@@ -82,28 +106,28 @@ class Book:
         """The state as a forecaster takes it."""
         running: list[RunningWork] = []
         waiting: list[WaitingJob] = []
-        for job_id, job in sorted(self._jobs.items(), key=lambda each: each[1].order):
+        for job_id, job in sorted(self.state.jobs.items(), key=lambda each: each[1].order):
             running += _running(job)
             if needs := list(_needs(job)):
                 waits = not job.on_hold and not self._is_closed(job.like.pool)
                 waiting.append(
                     WaitingJob(job_id, job.like, needs, job.instances, job.submitted_ms, job.fixed, job.begun, waits)
                 )
-        parents = {path.rpartition("/")[0] for path in self._pools}
-        pools = {path: _line(pool) for path, pool in self._pools.items() if path not in parents}
-        return Present(now_ms, self._capacity, pools, running, waiting)
+        parents = {path.rpartition("/")[0] for path in self.state.pools}
+        pools = {path: pool.line for path, pool in self.state.pools.items() if path not in parents}
+        return Present(now_ms, self.state.capacity, pools, running, waiting)
 
     def _is_closed(self, pool: str) -> bool:
-        return pool in self._pools and self._pools[pool].closed
+        return pool in self.state.pools and self.state.pools[pool].is_closed
 
     def _decided(self, event: Event, now: int) -> None:
         match event:
             case JobAccepted():
                 self._accepted(event, now)
             case JobRejected():
-                self._submitted.pop(event.jobs_offset, None)
+                self.state.submitted.pop(event.jobs_offset, None)
             case CapacityChanged():
-                self._capacity = event.capacity
+                self.state.capacity = dict(event.capacity)
             case RunsOrdered():
                 for job, instance in self._tasks(event):
                     job.since_ms[instance] = now
@@ -111,34 +135,33 @@ class Book:
                 self._available(event, now)
             case RunsEnded():
                 self._ended(event, now)
-            case JobPriorityChanged() if (row := self._jobs.get(event.job_id)) is not None:
+            case JobPriorityChanged() if (row := self.state.jobs.get(event.job_id)) is not None:
                 row.order = -event.priority, row.order[1]
-            case JobHeld() if (row := self._jobs.get(event.job_id)) is not None:
+            case JobHeld() if (row := self.state.jobs.get(event.job_id)) is not None:
                 row.on_hold = event.held
-            case InstancesChanged() if (row := self._jobs.get(event.job_id)) is not None:
+            case InstancesChanged() if (row := self.state.jobs.get(event.job_id)) is not None:
                 row.instances = event.instances
-            case JobChanged() if event.state in ENDED_JOBS and event.job_id in self._jobs:
-                if not self._jobs.pop(event.job_id).begun:
-                    self.begun.append((event.job_id, -1))
+            case JobChanged() if event.state in ENDED_JOBS and event.job_id in self.state.jobs:
+                if not self.state.jobs.pop(event.job_id).begun:
+                    self.state.begun.append((event.job_id, -1))
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
-        fact, at_ms = self._submitted.pop(event.jobs_offset, (None, now))
+        fact = self.state.submitted.pop(event.jobs_offset, None) or Submission("", 0, now)
         if event.kind == "daemon":
             return  # its tasks come with hosts
-        owner, limit_ms = (fact.owner, fact.max_runtime_ms) if fact is not None else ("", 0)
-        self._jobs[event.job_id] = _Job(
+        self.state.jobs[event.job_id] = JobState(
             (-event.priority, event.jobs_offset),
-            Like(owner, event.pool, limit_ms, event.kind in SERVICES),
+            Like(fact.owner, event.pool, fact.limit_ms, event.kind in SERVICES),
             event.shapes[0].resources if event.shapes else {},
             event.instances,
             event.gang_min,
             not event.preemptible,
-            at_ms,
+            fact.at_ms,
         )
 
-    def _tasks(self, event: RunsOrdered | RunsAvailable | RunsEnded) -> Iterator[tuple[_Job, int]]:
+    def _tasks(self, event: RunsOrdered | RunsAvailable | RunsEnded) -> Iterator[tuple[JobState, int]]:
         for job, instance, _ in zip(*(column.tolist() for column in event.items()), strict=True):
-            if (row := self._jobs.get(event.job_ids[job])) is not None:
+            if (row := self.state.jobs.get(event.job_ids[job])) is not None:
                 yield row, instance
 
     def _available(self, event: RunsAvailable, now: int) -> None:
@@ -146,16 +169,16 @@ class Book:
             job.since_ms[instance] = now
             job.available.add(instance)
         for job_id in event.job_ids:
-            if (row := self._jobs.get(job_id)) is not None and not row.begun:
+            if (row := self.state.jobs.get(job_id)) is not None and not row.begun:
                 row.begun = True
-                self.begun.append((job_id, now))
+                self.state.begun.append((job_id, now))
 
     def _ended(self, event: RunsEnded, now: int) -> None:
         outcomes = event.outcome_array.tolist()
         for job_at, instance, outcome in zip(
             event.job_array.tolist(), event.instance_array.tolist(), outcomes, strict=True
         ):
-            job = self._jobs.get(event.job_ids[job_at])
+            job = self.state.jobs.get(event.job_ids[job_at])
             if job is None:
                 continue
             since_ms, was_available = job.since_ms.pop(instance, None), instance in job.available
@@ -166,7 +189,7 @@ class Book:
                     self._past.learn(job.like, now - since_ms)
 
 
-def _running(job: _Job) -> Iterator[RunningWork]:
+def _running(job: JobState) -> Iterator[RunningWork]:
     """The runs of a job in groups of about one age."""
     times = sorted(job.since_ms.values())
     is_gang = bool(job.gang) and len(times) == job.gang
@@ -176,7 +199,7 @@ def _running(job: _Job) -> Iterator[RunningWork]:
         yield RunningWork(job.like, _times(job.need, len(group)), group[len(group) // 2])
 
 
-def _needs(job: _Job) -> Iterator[Mapping[str, int]]:
+def _needs(job: JobState) -> Iterator[Mapping[str, int]]:
     """The units of a job that wait: its gang, else a task, then the others in parts."""
     waiting = job.instances - job.done - len(job.since_ms)
     first = job.gang if job.gang and waiting >= job.gang else 1

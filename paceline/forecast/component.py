@@ -1,32 +1,36 @@
 """Forecasts for one cell: follows its log, and appends to `paceline.forecasts`, which no machine reads (decision 128).
 
-Of each job the first forecast is scored, once it has begun; later ones take its place on pages. What was scored is
-learnt again from the topic at the next start.
+Of each job the first forecast is scored, once it has begun; later ones take its place on pages. What was said counts
+once it is read back, so that whoever follows the topic knows the same. All that is known is kept in a file, from which
+a start goes on; without one the log is read from its start.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import Gauge
 
 from events.acceptance import Chain
 from events.codec import encode
-from events.delivery import Inbox, read_fact
+from events.delivery import Inbox
 from events.log.embedded import wall_clock_ms
-from events.log.port import Log, LogUnavailable, NewRecord, Reader
+from events.log.port import AppendUnknown, Log, LogRecord, LogUnavailable, NewRecord, Reader
 from events.records.base import Event
 from events.records.forecasts import ForecastsMade, ForecastsScored
 from events.topics import FORECASTS
+from paceline.forecast import checkpoint
 from paceline.forecast.book import MACHINES, TOPICS, Book
+from paceline.forecast.checkpoint import FORMAT, Checkpoint
 from paceline.forecast.forecaster import Forecast, Forecaster
 from paceline.forecast.records import NEVER, Outcome, made, read, scored
 
 RECORDS = 1000
 EVERY_MS = 60_000
 """Between two passes, at least."""
-TAIL = 20_000
-"""So many records of its own are read at a start."""
+KEPT_MS = 300_000
+"""Between two writes of the file that saves reading the log from its start."""
 MOVED_MIN_MS = 30_000
 """A forecast that has moved by less, and by less than a tenth of its interval, isn't said again."""
 RETRY_S = 1.0
@@ -50,17 +54,22 @@ class ForecastCell:
         self,
         log: Log,
         history: Log,
+        path: Path | None,
         cpu_percent: float,
         decides: Callable[[], bool] = lambda: True,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """`history`: the log with its archive, for a start."""
-        self._log, self._history = log, history
+        """`history`: the log with its archive, for a start; `path`: the file that keeps what is known; None: nothing
+        does.
+        """
+        self._log, self._history, self._path = log, history, path
         self._cpu_part = cpu_percent / 100
         self._decides, self._now_ms = decides, now_ms
         self._reader: Reader | None = None
         self._trouble = ""
         self._look_at = 0.0
+        self._is_whole = True
+        """Whether all is known of what `positions` says."""
         self.passes = 0
 
     def step(self) -> bool:
@@ -71,15 +80,16 @@ class ForecastCell:
             self._take(records)
             if time.monotonic() >= self._look_at:
                 self._look(reader)
-            if not records and self._decides():
-                self._score()
-                if self._is_due():
-                    self._pass()
+            has_more = not records and self._knows_all(reader) and self._go_on()
+        except AppendUnknown as error:
+            self.stop_reading()
+            self._trouble = str(error)
+            return False
         except LogUnavailable as error:
             self._trouble = str(error)
             return False
         self._trouble = ""
-        return bool(records)
+        return bool(records) or has_more
 
     def wait(self, seconds: float) -> None:
         """Implements `CellComponent.wait`."""
@@ -94,9 +104,12 @@ class ForecastCell:
         self._log.close()
 
     def stop_reading(self) -> None:
-        """Gives back the reader; the log stays open."""
+        """Keeps what it knows, unless a fault has cut it off, and gives back the reader; the log stays open."""
         if self._reader is not None:
+            if self._is_whole:
+                self._keep()
             self._reader.close()
+            self._reader = None
 
     def cut(self) -> None:
         """Implements `CellComponent.cut`."""
@@ -116,22 +129,81 @@ class ForecastCell:
         return {"ready": self._reader is not None and not trouble, **trouble, "passes": self.passes}
 
     def _begin(self) -> Reader:
-        """Reads what it has said before, and the log from its start."""
+        """Goes on from the file, or reads the log from its start."""
         self._forecaster = Forecaster()
         self._book = Book(self._forecaster.past)
         self._first: dict[str, Forecast] = {}
         """By job its first forecast, until that is scored."""
-        self._told: dict[str, Forecast] = {}
-        start, end = self._log.bounds(FORECASTS.name)
-        for record in self._log.scan(FORECASTS.name, max(start, end - TAIL)):
-            self._recall(read_fact(record).event)
-        positions = {topic: self._history.bounds(topic)[0] for topic in TOPICS}
-        self._inbox = Inbox(positions, {}, {machine: Chain() for machine in MACHINES}, self._log.cell)
-        self._reader = self._history.reader(positions)
+        self._newest: dict[str, Forecast] = {}
+        bounds = {topic: self._history.bounds(topic) for topic in (*TOPICS, FORECASTS.name)}
+        if (state := self._kept(bounds)) is not None:
+            self._forecaster.load(state.forecaster)
+            self._book.state = state.book
+            self._first, self._newest, self._chains = state.first, state.newest, state.chains
+            self._inbox = Inbox(state.positions, state.known_positions, self._chains, self._log.cell)
+        else:
+            self._chains = {machine: Chain() for machine in MACHINES}
+            self._inbox = Inbox(
+                {topic: start for topic, (start, _) in bounds.items()}, {}, self._chains, self._log.cell
+            )
+        self._awaited = {topic: end for topic, (_, end) in bounds.items()}
+        """So far it reads before it says anything: to where the log ended, and later to what it has said itself."""
+        self._reader = self._history.reader(self._inbox.positions)
+        now_ms = self._now_ms()
         self._due_ms = self._pause_ms = 0
-        self._used_s = time.thread_time()
-        PASS_AT.labels(str(self._log.cell)).set(self._now_ms() / 1000)
+        self._keep_at_ms, self._used_s = now_ms + KEPT_MS, time.thread_time()
+        PASS_AT.labels(str(self._log.cell)).set(now_ms / 1000)
         return self._reader
+
+    def _kept(self, bounds: Mapping[str, tuple[int, int]]) -> Checkpoint | None:
+        """The state on disk, where the log can be read on from there."""
+        state = checkpoint.load(self._path, self._log.cell) if self._path is not None else None
+        if state is None or state.positions.keys() != bounds.keys():
+            return None
+        return state if all(start <= state.positions[topic] <= end for topic, (start, end) in bounds.items()) else None
+
+    def _keep(self) -> None:
+        """Puts all that is known on disk."""
+        self._keep_at_ms = self._now_ms() + KEPT_MS
+        if self._path is None:
+            return
+        checkpoint.save(
+            self._path,
+            Checkpoint(
+                FORMAT,
+                self._log.cell,
+                self._inbox.positions,
+                self._inbox.known,
+                self._chains,
+                self._book.state,
+                self._forecaster.dump(),
+                self._first,
+                self._newest,
+            ),
+        )
+
+    def _knows_all(self, reader: Reader) -> bool:
+        """Whether it has read all that was there when it began, and all that it has said."""
+        position = self._inbox.positions.__getitem__ if self._inbox.waiting else reader.position
+        return all(position(topic) >= end for topic, end in self._awaited.items())
+
+    def _go_on(self) -> bool:
+        """Says what is due, and keeps what it knows; whether it has said anything."""
+        book, now_ms = self._book.state, self._now_ms()
+        book.begun = [each for each in book.begun if each[0] in self._first]
+        self._keep_at_ms = min(self._keep_at_ms, now_ms + KEPT_MS)
+        if now_ms >= self._keep_at_ms:
+            self._keep()
+        if not self._decides():
+            return False
+        if book.begun:
+            return self._append(scored([Outcome(self._first[job_id], began_ms) for job_id, began_ms in book.begun]))
+        return self._is_due() and self._pass()
+
+    def _is_due(self) -> bool:
+        now_ms = self._now_ms()
+        self._due_ms = min(self._due_ms, now_ms + self._pause_ms)  # the clock may have been set back
+        return now_ms >= self._due_ms
 
     def _look(self, reader: Reader) -> None:
         """Compares what it has read with the ends of the topics."""
@@ -140,47 +212,32 @@ class ForecastCell:
         self._look_at = time.monotonic() + LOOK_S
 
     def _recall(self, event: Event | None) -> None:
+        """Takes what was said, here or by a forecaster before."""
         if isinstance(event, ForecastsMade):
             for forecast in read(event):
                 self._first.setdefault(forecast.job_id, forecast)
-                self._told[forecast.job_id] = forecast
+                self._newest[forecast.job_id] = forecast
         elif isinstance(event, ForecastsScored):
             for job_id, began_ms in zip(event.job_ids, event.began_array.tolist(), strict=True):
-                self._told.pop(job_id, None)
+                self._newest.pop(job_id, None)
                 first = self._first.pop(job_id, None)
                 if first is not None and began_ms != NEVER:
                     self._forecaster.learn(first, max(0, began_ms - first.made_ms))
 
-    def _take(self, records: Iterable[Any]) -> None:
+    def _take(self, records: Iterable[LogRecord]) -> None:
+        self._is_whole = False
         self._inbox.add(list(records))
         for delivered in self._inbox.deliver(RECORDS):
-            self._book.take(delivered)
+            if delivered.record.topic == FORECASTS.name:
+                self._recall(delivered.event)
+            else:
+                self._book.take(delivered)
+        self._is_whole = True
 
-    def _score(self) -> None:
-        """Says what came of forecasts."""
-        begun, self._book.begun = self._book.begun, []
-        outcomes = []
-        for job_id, began_ms in begun:
-            self._told.pop(job_id, None)
-            if (first := self._first.pop(job_id, None)) is not None:
-                outcomes.append(Outcome(first, began_ms))
-                if began_ms != NEVER:
-                    self._forecaster.learn(first, max(0, began_ms - first.made_ms))
-        self._append(scored(outcomes))
-
-    def _is_due(self) -> bool:
-        now_ms = self._now_ms()
-        self._due_ms = min(self._due_ms, now_ms + self._pause_ms)  # the clock may have been set back
-        return now_ms >= self._due_ms
-
-    def _pass(self) -> None:
-        """Forecasts all that waits, and says what is new of it."""
+    def _pass(self) -> bool:
+        """Forecasts all that waits, and says what is new of it; whether anything is."""
         forecasts = self._forecaster.make(self._book.present(self._now_ms()))
-        new = [each for each in forecasts if _moved(self._told.get(each.job_id), each)]
-        for each in new:
-            self._first.setdefault(each.job_id, each)
-            self._told[each.job_id] = each
-        self._append(made(new))
+        is_new = self._append(made([each for each in forecasts if _moved(self._newest.get(each.job_id), each)]))
         self.passes += 1
         PASS_AT.labels(str(self._log.cell)).set(self._now_ms() / 1000)
         used_s = time.thread_time()
@@ -188,11 +245,13 @@ class ForecastCell:
         self._used_s = used_s
         self._pause_ms = max(EVERY_MS, round(pause_ms))
         self._due_ms = self._now_ms() + self._pause_ms
+        return is_new
 
-    def _append(self, events: Iterable[Event]) -> None:
+    def _append(self, events: Iterable[Event]) -> bool:
         records = [NewRecord(event.topic, KEY, encode(event)) for event in events]
         if records:
-            self._log.append(records)
+            self._awaited = {FORECASTS.name: self._log.append(records)[-1] + 1}
+        return bool(records)
 
 
 def _moved(before: Forecast | None, now: Forecast) -> bool:

@@ -22,10 +22,10 @@ class Quantiles(NamedTuple):
 class Window:
     """The last numbers of a row, sorted."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, values: Sequence[float] = ()) -> None:
         self._size = size
-        self._order: deque[float] = deque()
-        self._sorted: list[float] = []
+        self._order: deque[float] = deque(values)
+        self._sorted: list[float] = sorted(values)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -37,6 +37,10 @@ class Window:
             del self._sorted[bisect_left(self._sorted, old)]
         self._order.append(value)
         insort(self._sorted, value)
+
+    def dump(self) -> list[float]:
+        """The numbers, the oldest first."""
+        return list(self._order)
 
     def quantile(self, level: float) -> float:
         """A quantile of them, between two of them by their distance. Raises `IndexError` where there are none."""

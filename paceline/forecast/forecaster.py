@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
+import msgspec
+
 from events.codes import ForecastMethod as Method
 from events.forecasts import LEVELS
 from paceline.forecast.conformal import Quantiles, Window, mean, missed, quantiles, widened
@@ -91,19 +93,31 @@ class Forecast(NamedTuple):
     waited_ms: int
 
 
+class ForecasterState(msgspec.Struct):
+    """The experience of a forecaster: lengths of runs by group, and what came of its forecasts."""
+
+    past: list[tuple[tuple[str | int, ...], list[float]]]
+    missed: dict[int, list[list[float]]]
+    worth: list[float]
+    waits: list[tuple[str, int, list[int]]]
+
+
 class Forecaster:
     """Makes forecasts, and learns from what comes of them."""
 
-    def __init__(self, paths: int = PATHS, seed: int = 0) -> None:
+    def __init__(self, paths: int = PATHS) -> None:
         self.past = Past()
         self._paths = paths
-        self._random = Random(seed)
+        self._random = Random(0)
         self._missed = {method: [Window(size) for size in SCORES] for method in Method}
         self._worth = Window(WORTHS)
         self._waits: dict[tuple[str, int], deque[int]] = {}
 
     def make(self, present: Present) -> list[Forecast]:
-        """A forecast of each job that has waited long enough, where there is anything to tell it by."""
+        """A forecast of each job that has waited long enough, where there is anything to tell it by. It follows from
+        what is known at that time, whatever was forecast before.
+        """
+        self._random.seed(present.now_ms)
         plan = _Plan(present, self.past)
         raws = self._ahead(plan) if plan.jobs else {}
         out = []
@@ -146,6 +160,25 @@ class Forecaster:
         waits = self._waits.get((pool, size.bit_length()), ())
         longer = [each - waited_ms for each in waits if each > waited_ms]
         return quantiles(longer) if len(longer) >= LONGER_MIN else None
+
+    def dump(self) -> ForecasterState:
+        """All that it has learnt, as `load` takes it."""
+        return ForecasterState(
+            self.past.dump(),
+            {method: [window.dump() for window in windows] for method, windows in self._missed.items()},
+            self._worth.dump(),
+            [(*key, list(waits)) for key, waits in self._waits.items()],
+        )
+
+    def load(self, state: ForecasterState) -> None:
+        """Takes the place of what it has learnt."""
+        self.past.load(state.past)
+        self._missed = {
+            method: [Window(size, each) for size, each in zip(SCORES, state.missed[method], strict=True)]
+            for method in Method
+        }
+        self._worth = Window(WORTHS, state.worth)
+        self._waits = {(pool, size): deque(waits, CLASS_WAITS) for pool, size, waits in state.waits}
 
     def _of_class(self, job: WaitingJob, waited_ms: int) -> Raw | None:
         of_size = self.of_size(job.like.pool, job.size, waited_ms)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ GROUPS_MAX = 10_000
 """So many groups are kept, those that were learnt from last."""
 GUESS_MS = 60_000
 """The length of a run of which nothing is known, as long again as it has lasted, at least this."""
-Group = tuple[object, ...]
+Group = tuple[str | int, ...]
 
 
 class Like(NamedTuple):
@@ -67,6 +67,15 @@ class Past:
             if longer := longer_than(lengths, passed_ms):
                 return sum(lengths[longer.start :]) / len(longer)
         return passed_ms + max(GUESS_MS, passed_ms)
+
+    def dump(self) -> list[tuple[Group, list[float]]]:
+        """The lengths by group, as `load` takes them."""
+        return [(key, list(lengths)) for key, lengths in self._groups.items()]
+
+    def load(self, groups: Iterable[tuple[Group, list[float]]]) -> None:
+        """Takes the place of what is known."""
+        self._groups = OrderedDict((tuple(key), deque(lengths, _size(tuple(key)))) for key, lengths in groups)
+        self._sorted.clear()
 
     def _ordered(self, key: Group) -> list[float]:
         lengths = self._sorted.get(key)

@@ -107,7 +107,7 @@ class Up:
         view_metrics.WATCHED.add(self.projector.views, self.log, settings.alarm_unread_ms)
         self._agent: LocalAgent | None = None
         self._components = [*components, *self._processors, self._for_hosts()]
-        self._forecasts = ForecastThread(self.log, settings.forecast.cpu_percent, self._decides, note)
+        self._forecasts = ForecastThread(self.log, self._data, settings.forecast.cpu_percent, self._decides, note)
 
     def run(self) -> int:
         """Serves until stopped."""

@@ -22,9 +22,9 @@ from projections.actor_names import actor_json, from_kept
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
 from projections.queries.departures import departure
-from projections.queries.forecasts import forecast_of
 from projections.queries.host_conditions import conditions_json
 from projections.queries.job_entries import ByActors, entry_json, newest_first, oldest_first
+from projections.queries.no_forecasts import forecast_or_why_not
 from projections.queries.own_records import own_records
 from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
@@ -76,13 +76,15 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Job]:
 
 def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Job:
     """A job as the API shows it, with its spec, and in it all `overrides` even where they came in chunks."""
-    headline = explain.headline(reasons_of(connection, row))
+    reasons = reasons_of(connection, row)
     update = versions.newest_updates(connection, [row]).get(row.job_id)
+    forecast, no_forecast = forecast_or_why_not(connection, row, reasons)
     return {
-        **_job_json(row, headline, update),
+        **_job_json(row, explain.headline(reasons), update),
         "strategy_in_effect": strategy_of_job(connection, row),
         "next_wake_up": next_wake_up(connection, row, update),
-        "forecast": forecast_of(connection, row),
+        "forecast": forecast,
+        "no_forecast": no_forecast,
         "spec": versions.present_spec(connection, row, overrides),
     }
 
@@ -139,13 +141,15 @@ def reasons_of(connection: Connection, row: JobRow) -> list[Reason]:
 def explanation(connection: Connection, row: JobRow) -> Explanation:
     """Why a job stands where it stands."""
     reasons = reasons_of(connection, row)
+    forecast, no_forecast = forecast_or_why_not(connection, row, reasons)
     return {
         "job_id": row.job_id,
         "state": row.state,
         "headline": explain.headline(reasons),
         "reasons": [explain.reason_json(each) for each in reasons],
         "strategy_in_effect": strategy_of_job(connection, row),
-        "forecast": forecast_of(connection, row),
+        "forecast": forecast,
+        "no_forecast": no_forecast,
         "preempted_for_it": situations.left_for(connection, row.job_id),
     }
 

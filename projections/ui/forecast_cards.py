@@ -1,10 +1,13 @@
 """When a waiting job is expected to begin, and how good forecasts of a pool were, as pages show them (decision 128)."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from projections.queries.forecasts import DAYS, forecast_of, score_sums
+from projections.queries.forecasts import DAYS, score_sums
+from projections.queries.no_forecasts import forecast_or_why_not
+from projections.queries.reason import Reason
 from projections.ui.format import iso, lasts, ms_of
 from projections.ui.page_values import PageValues
 from projections.views.rows import JobRow
@@ -16,11 +19,11 @@ MADE_BY = {
 }
 
 
-def of_job(connection: Connection, job: JobRow, now_ms: int) -> PageValues | None:
-    """The forecast of a job; None: it has begun, or has none."""
-    forecast = forecast_of(connection, job)
+def of_job(connection: Connection, job: JobRow, reasons: Sequence[Reason], now_ms: int) -> PageValues | None:
+    """The forecast of a job, or the code and sentence of why it has none; None: it has begun."""
+    forecast, why_not = forecast_or_why_not(connection, job, reasons)
     if forecast is None:
-        return None
+        return dict(why_not) if why_not is not None else None
     low, median, high, made_ms = (ms_of(forecast[name]) for name in ("low", "median", "high", "made_at"))
     scored, inside = forecast["scored"], forecast["inside_percent"]
     of_pool = f"of {scored:,} {'forecast' if scored == 1 else 'forecasts'} of {forecast['pool']} last week"

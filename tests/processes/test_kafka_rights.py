@@ -180,7 +180,7 @@ def test_a_cell_of_which_each_process_is_a_user_of_its_own_runs_a_job(
     witnessing = ["witness", *published, "--state", str(tmp_path / "witness")]
     witness = started(guarded, users["witness"], *witnessing)  # the topics are there, and nothing in them
     try:
-        site.begin()
+        site.begin("forecaster")
         site.pool("/p")
         site.submit("own-users", 20)
         site.finish("own-users")

@@ -59,7 +59,7 @@ def print_job(body: "Job", zone: str) -> None:
             *([("update", progress_of(update))] if update is not None else []),
             ("tasks", words({state: count for state, count in (body.get("tasks") or {}).items() if count})),
             *([("next", f"{ahead(wake['at'], zone)}: {wake['why']}")] if wake else []),
-            *([("expected start", forecast_text(forecast, zone))] if (forecast := body.get("forecast")) else []),
+            *([("expected start", text)] if (text := _expected_start(body, zone)) else []),
             ("submitted", when(body.get("submitted_at"), zone)),
             ("started", when(body.get("started_at"), zone)),
             *([("held", f"since {when(body['held_since'], zone)}")] if body.get("held") else []),
@@ -69,6 +69,16 @@ def print_job(body: "Job", zone: str) -> None:
     name = body["job_id"]
     note(f"its tasks: paceline job tasks {name}; why it is so: paceline job explain {name}")
     note(f"its file: paceline job spec {name}")
+
+
+def _expected_start(body: "Job | Explanation", zone: str) -> str:
+    """The forecast of a job, or why it has none; empty: it has begun."""
+    if forecast := body.get("forecast"):
+        return forecast_text(forecast, zone)
+    if (why := body.get("no_forecast")) is None:
+        return ""
+    is_told = why["code"] == ((body.get("headline") or body.get("reason") or {}).get("code"))
+    return f"not known: {why['code']}" if is_told else f"not known: {why['code']}, {why['message']}"
 
 
 def forecast_text(forecast: "Forecast", zone: str) -> str:
@@ -181,8 +191,8 @@ def print_explanation(body: "Explanation", zone: str) -> None:
     say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {timed(headline['message'], zone)}")
     say(f"  who can act: {headline['actor']}")
     _print_strategy(body)
-    if forecast := body.get("forecast"):
-        say(f"  expected start: {forecast_text(forecast, zone)}")
+    if text := _expected_start(body, zone):
+        say(f"  expected start: {text}")
     for index, cause in enumerate(body["reasons"]):
         if index:
             say(f"  also {cause['code']}  {timed(cause['message'], zone)}")

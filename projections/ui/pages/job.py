@@ -55,7 +55,8 @@ def load(scene: Scene) -> PageValues:
     columns = task_columns(connection, row)
     output_of = _output_of(row, columns)
     ledger = wait_bars.of_job(connection, row, scene.now_ms)
-    reasons = [_reason(each, scene.now_ms) for each in entities.reasons_of(connection, row)]
+    of_machines = entities.reasons_of(connection, row)
+    reasons = [_reason(each, scene.now_ms) for each in of_machines]
     return named(scene, of_job) | {
         "job": job,
         "per_task": _per_task(spec),
@@ -63,7 +64,7 @@ def load(scene: Scene) -> PageValues:
         "open": row.state not in OVER,
         "waiting": row.queued + row.backoff,
         "reasons": reasons,
-        "forecast": forecast_cards.of_job(connection, row, scene.now_ms),
+        "forecast": forecast_cards.of_job(connection, row, of_machines, scene.now_ms),
         "failure": failure_shown(connection, row, scene.now_ms),
         "measured": next((each for each in reasons if each["measures"]), None),
         "seen": next((each for each in reasons if each["hosts_considered"] is not None), None),

@@ -58,7 +58,24 @@ def test_a_pool_without_scores_says_so(cli, cell):
     assert line.endswith("; no forecast of /maps has come true or not yet")
 
 
-@pytest.mark.parametrize("more", [{}, {"forecast": None}])
+@pytest.mark.parametrize(
+    ("reason", "code", "said"),
+    [
+        (None, "TOO_SOON", "not known: TOO_SOON, it waits for less than two minutes"),
+        ("HELD", "HELD", "not known: HELD"),
+        ("BEHIND_IN_QUEUE", "UNKNOWN", "not known: UNKNOWN, it waits for less than two minutes"),
+    ],
+)
+def test_a_waiting_job_without_a_forecast_says_why(cli, cell, reason, code, said):
+    more = {"forecast": None, "no_forecast": {"code": code, "message": "it waits for less than two minutes"}}
+    headline = {"code": reason, "message": "so it is", "actor": "you"} if reason else None
+    cell.answer("GET", "/v1/jobs/a", job("a", reason=headline, **more))
+    assert line_of(cli("job", "get", "a")[1]) == said
+    cell.answer("GET", "/v1/jobs/a/explanation", EXPLANATION | more | ({"headline": headline} if headline else {}))
+    assert line_of(cli("job", "explain", "a")[1]).startswith("not known: ")
+
+
+@pytest.mark.parametrize("more", [{}, {"forecast": None}, {"forecast": None, "no_forecast": None}])
 def test_without_a_forecast_there_is_no_line(cli, cell, more):
     cell.answer("GET", "/v1/jobs/a", job("a", **more))
     assert "expected start" not in cli("job", "get", "a")[1]

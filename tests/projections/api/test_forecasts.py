@@ -7,8 +7,10 @@ import pytest
 from events.codec import encode
 from events.log.port import NewRecord
 from events.records.forecasts import ForecastsScored
+from events.records.lifecycle import JobHeld
 from events.topics import FORECASTS
 from paceline.forecast.records import made
+from tests.helpers.written_cell import admitted, unplaced
 from tests.projections.conftest import Api
 from tests.projections.ui.test_forecasts import DAY_MS, begin, came, forecast, say
 
@@ -34,10 +36,41 @@ def test_a_waiting_job_and_what_explains_it_have_the_forecast(api: Api) -> None:
     assert api.get("/v1/jobs/web/explanation")["forecast"] == of("web")
 
 
-def test_a_job_without_a_forecast_has_null(api: Api) -> None:
-    begin(api)
+def why_not(api: Api, job_id: str) -> str | None:
+    """The code of why a job has no forecast, which both answers have."""
     api.fold()
-    assert api.get("/v1/jobs/web")["forecast"] is None
+    job, explanation = api.get(f"/v1/jobs/{job_id}"), api.get(f"/v1/jobs/{job_id}/explanation")
+    assert job["no_forecast"] == explanation["no_forecast"]
+    assert (job["no_forecast"] is None) == (job["forecast"] is not None or job["started_at"] is not None)
+    return str(job["no_forecast"]["code"]) if job["no_forecast"] else None
+
+
+def test_a_job_without_a_forecast_says_why(api: Api) -> None:
+    begin(api)
+    assert why_not(api, "web") == "TOO_SOON"
+    api.cell.ms += 5 * 60_000
+    api.cell.decide("lifecycle", JobHeld(job_id="other", held=True))  # time goes on
+    assert why_not(api, "web") == "UNKNOWN"
+    say(api, forecast(api, "web"))
+    assert why_not(api, "web") is None
+
+
+def test_a_forecast_of_a_job_that_is_held_doesnt_count_until_it_is_released(api: Api) -> None:
+    begin(api)
+    say(api, forecast(api, "web"))
+    api.cell.decide("lifecycle", JobHeld(job_id="web", held=True))
+    assert why_not(api, "web") == "HELD"
+    api.cell.decide("lifecycle", JobHeld(job_id="web", held=False))
+    assert why_not(api, "web") is None
+
+
+def test_a_daemon_and_a_job_that_fits_no_host_say_so(api: Api) -> None:
+    begin(api)
+    api.cell.accept("node-agent", pool="/p", kind="daemon")
+    assert why_not(api, "node-agent") == "DAEMON"
+    api.cell.decide("entitlement", admitted("web", (0,), 1))
+    api.cell.decide("placement", unplaced("web", "NEVER_FITS"))
+    assert why_not(api, "web") == "NEVER_FITS"
 
 
 def test_beside_it_stands_what_came_of_those_of_its_pool_in_seven_days_up_to_then(api: Api) -> None:

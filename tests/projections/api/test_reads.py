@@ -423,6 +423,7 @@ def test_lists_leave_specs_to_the_jobs_themselves(api):
     assert one.pop("spec")["env"] == {"A": "x" * 1000}
     assert one.pop("next_wake_up") is None
     assert one.pop("forecast") is None
+    assert one.pop("no_forecast")["code"] == "TOO_SOON"
     assert one.pop("strategy_in_effect")["name"] == "pack"
     assert listed == one
     assert listed["labels"] == {"team": "maps"}

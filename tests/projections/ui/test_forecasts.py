@@ -7,12 +7,14 @@ from unittest.mock import patch
 import pytest
 
 from events.codes import ForecastMethod
+from events.records.lifecycle import RunsAvailable
 from paceline.client.forecast_models import Forecasts
 from paceline.forecast.conformal import Quantiles
 from paceline.forecast.forecaster import Forecast, Raw
 from paceline.forecast.records import Outcome, made, scored
 from projections.ui import app
 from projections.ui.app import Ui
+from tests.helpers.written_cell import runs
 from tests.projections.conftest import TOKEN, Api
 from tests.projections.ui.views import Pages, pages, text_of
 
@@ -92,13 +94,14 @@ def test_a_time_of_another_day_has_its_date(ui):
     assert "expected start 23:53Z … 16 Nov 00:08Z" in card
 
 
-def test_a_job_that_has_begun_or_has_no_forecast_shows_none(ui):
+def test_a_waiting_job_without_a_forecast_shows_why_and_one_that_has_begun_nothing(ui):
     begin(ui)
-    assert "expected start" not in shown(ui, "/jobs/web")
-    first = forecast(ui, "web")
-    say(ui, first)
-    assert "expected start" in shown(ui, "/jobs/web")
-    came(ui, first, 7)
+    assert "expected start not known why TOO_SOON it waits for less" in text_of(shown(ui, "/jobs/web"), "live_why")
+    say(ui, forecast(ui, "web"))
+    assert "most likely" in shown(ui, "/jobs/web")
+    ui.cell.host()
+    ui.cell.run("web")
+    ui.cell.decide("lifecycle", RunsAvailable(**runs("web", (0,))))
     assert "expected start" not in shown(ui, "/jobs/web")
 
 
