@@ -7,6 +7,7 @@ a start goes on; without one the log is read from its start.
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -212,13 +213,17 @@ class ForecastCell:
         self._look_at = time.monotonic() + LOOK_S
 
     def _recall(self, event: Event | None) -> None:
-        """Takes what was said, here or by a forecaster before."""
+        """Takes what was said, here or before; a record that can't be, which nobody refuses, is passed over."""
+        with suppress(ValueError, IndexError):
+            self._recall_all(event)
+
+    def _recall_all(self, event: Event | None) -> None:
         if isinstance(event, ForecastsMade):
-            for forecast in read(event):
+            for forecast in list(read(event)):
                 self._first.setdefault(forecast.job_id, forecast)
                 self._newest[forecast.job_id] = forecast
         elif isinstance(event, ForecastsScored):
-            for job_id, began_ms in zip(event.job_ids, event.began_array.tolist(), strict=True):
+            for job_id, began_ms in list(zip(event.job_ids, event.began_array.tolist(), strict=True)):
                 self._newest.pop(job_id, None)
                 first = self._first.pop(job_id, None)
                 if first is not None and began_ms != NEVER:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from paceline.client.explanation_models import Explanation, WaitReason
     from paceline.client.forecast_models import Forecast
-    from paceline.client.models import Amounts, HistoryEntry, Job, Run, Task, Update, UpdateSteps, Version
+    from paceline.client.models import Amounts, HistoryEntry, Job, Reason, Run, Task, Update, UpdateSteps, Version
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""
@@ -59,7 +59,7 @@ def print_job(body: "Job", zone: str) -> None:
             *([("update", progress_of(update))] if update is not None else []),
             ("tasks", words({state: count for state, count in (body.get("tasks") or {}).items() if count})),
             *([("next", f"{ahead(wake['at'], zone)}: {wake['why']}")] if wake else []),
-            *([("expected start", text)] if (text := _expected_start(body, zone)) else []),
+            *([("expected start", text)] if (text := _expected_start(body, body.get("reason"), zone)) else []),
             ("submitted", when(body.get("submitted_at"), zone)),
             ("started", when(body.get("started_at"), zone)),
             *([("held", f"since {when(body['held_since'], zone)}")] if body.get("held") else []),
@@ -71,13 +71,13 @@ def print_job(body: "Job", zone: str) -> None:
     note(f"its file: paceline job spec {name}")
 
 
-def _expected_start(body: "Job | Explanation", zone: str) -> str:
-    """The forecast of a job, or why it has none; empty: it has begun."""
+def _expected_start(body: "Job | Explanation", headline: "Reason | None", zone: str) -> str:
+    """The forecast of a job, or why it has none, which its headline may say already; empty: it has begun."""
     if forecast := body.get("forecast"):
         return forecast_text(forecast, zone)
     if (why := body.get("no_forecast")) is None:
         return ""
-    is_told = why["code"] == ((body.get("headline") or body.get("reason") or {}).get("code"))
+    is_told = headline is not None and headline["code"] == why["code"]
     return f"not known: {why['code']}" if is_told else f"not known: {why['code']}, {why['message']}"
 
 
@@ -191,7 +191,7 @@ def print_explanation(body: "Explanation", zone: str) -> None:
     say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {timed(headline['message'], zone)}")
     say(f"  who can act: {headline['actor']}")
     _print_strategy(body)
-    if text := _expected_start(body, zone):
+    if text := _expected_start(body, headline, zone):
         say(f"  expected start: {text}")
     for index, cause in enumerate(body["reasons"]):
         if index:

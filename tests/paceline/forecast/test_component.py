@@ -6,11 +6,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
-from events.codec import decode
-from events.log.port import Log
+from events.codec import decode, encode
+from events.log.port import Log, NewRecord
 from events.records.forecasts import ForecastsMade, ForecastsScored
 from events.topics import ALL, FORECASTS
 from paceline.forecast import component
@@ -191,6 +192,24 @@ def test_one_goes_on_from_its_file_and_not_from_the_start_of_the_log(tmp_path: P
         assert anew.positions() == ends
         anew.stop_reading()
         assert path.read_bytes() == kept
+
+
+def test_a_record_that_cant_be_is_passed_over() -> None:
+    session, forecaster = played(crowded(jobs=20))
+    log = session.run.cell.log
+    [event, *_] = [each for each in records(log) if isinstance(each, ForecastsMade)]
+    scored = next(each for each in records(log) if isinstance(each, ForecastsScored))
+    for damaged in (
+        msgspec.structs.replace(event, pools=()),
+        msgspec.structs.replace(event, low=event.low[:-8]),
+        msgspec.structs.replace(event, method=b"\x63\0\0\0" * len(event.job_ids)),
+        msgspec.structs.replace(scored, job_ids=("one", "two", "three", "four")),
+    ):
+        log.append([NewRecord(FORECASTS.name, b"", encode(damaged))])
+    while forecaster.step():
+        pass
+    assert forecaster.positions()[FORECASTS.name] == log.bounds(FORECASTS.name)[1]
+    assert forecaster.status()["ready"]
 
 
 def test_a_file_of_another_log_is_left_aside(tmp_path: Path) -> None:
