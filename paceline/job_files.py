@@ -168,6 +168,9 @@ def read_pools_or_one(source: str, model: type[M]) -> list[PoolFile] | tuple[M, 
     value = documents[0].value if len(documents) == 1 else None
     if isinstance(value, dict) and value and "path" not in value:
         return _one_of(documents, faults, source, model)
+    if not value and len(documents) <= 1 and not faults:
+        parts = ", ".join(model.model_fields)
+        raise Faults([str(Fault(source, 0, 0, f"it is empty; there may be pools in it, or some of: {parts}"))])
     return _pools_of(documents, faults, [source])
 
 

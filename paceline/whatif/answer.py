@@ -31,7 +31,7 @@ from paceline.whatif.conditions import answers, read_condition
 from paceline.whatif.html import values_of
 from paceline.whatif.report import body_of, is_calibrated
 from paceline.whatif.settings import read_setting
-from paceline.whatif.stretch import read_stretch
+from paceline.whatif.stretch import begin_ms, read_stretch
 
 JITTER_MS = 50
 MIN_CALIBRATION = 0.8
@@ -70,11 +70,12 @@ def answer(log: Log, order: WhatIfOrder, say: Say) -> Json:
     settings = [read_setting(each) for each in order.changes]
     conditions = [read_condition(each) for each in order.conditions]
     read = _read(order.change_file)
-    stretch = read_stretch(log, order.from_ms, order.to_ms, lambda name: start_of(Path(order.log.data), name))
+    from_ms = begins_ms if order.from_ms < (begins_ms := begin_ms(log)) < order.to_ms else order.from_ms
+    stretch = read_stretch(log, from_ms, order.to_ms, lambda name: start_of(Path(order.log.data), name))
     change = whole_change(stretch, read, settings)
 
     def at(pair: int, changed: bool, now_ms: int) -> None:
-        side = (now_ms - order.from_ms) / (order.to_ms - order.from_ms)
+        side = (now_ms - from_ms) / (order.to_ms - from_ms)
         say((pair + (changed + min(1.0, side)) / 2) / order.runs)
 
     done = compare(stretch, change, order.runs, order.seed, JITTER_MS, at)

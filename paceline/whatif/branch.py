@@ -57,6 +57,8 @@ class Change:
     """Facts that nobody wrote, in any order."""
     jobs: Mapping[str, JobSubmitted] = field(default_factory=dict)
     """The jobs among them that say how they are played, by id."""
+    left_out: frozenset[str] = frozenset()
+    """Jobs that aren't submitted, by id."""
 
 
 class Branch:

@@ -223,6 +223,7 @@ class _Reader:
             [*self._base.lines, *self._lines],
             [*self._base.later, *later],
             {fact.job_id: fact for job, fact in zip(self._file.jobs, added, strict=True) if job.says_how_long()},
+            frozenset(self._jobs_out),
         )
 
     def _first(self) -> Iterator[Event]:

@@ -15,6 +15,7 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import NDArray
 
+from events.records.jobs import JobSubmitted
 from events.resources import Unit
 from paceline.whatif.branch import Branch, Change, subject_of
 from paceline.whatif.branch_elsewhere import BranchElsewhere, Elsewhere, Told
@@ -27,6 +28,7 @@ from paceline.whatif.figures import (
     Figure,
     Group,
     Measured,
+    groups_of,
     share_on_same_host,
     share_within,
 )
@@ -263,7 +265,7 @@ class _Pairs:
         self._stretch = stretch
         self._change = change
         self._units = stretch.units(change.first)
-        self._recorded = Measured(stretch.runs, stretch.from_ms, stretch.to_ms, self._units)
+        self._recorded = Measured(stretch.runs, stretch.from_ms, stretch.to_ms, self._units, change.left_out)
         self._decided = decided_in(stretch)
         self._again, self._changed = _Side(), _Side()
         self._near: dict[int, list[float | None]] = {ms: [] for ms in NEAR_MS}
@@ -322,7 +324,8 @@ class _Pairs:
         )
 
     def _measured(self, branch: Branch | BranchElsewhere, side: _Side) -> Measured:
-        measured = Measured(branch.table, self._stretch.from_ms, self._stretch.to_ms, self._units)
+        span = self._stretch.from_ms, self._stretch.to_ms
+        measured = Measured(branch.table, *span, self._units, self._change.left_out)
         self._any_waits = self._any_waits or bool(measured.waits)
         side.add(measured, branch.decided, branch.origins)
         return measured
@@ -333,6 +336,8 @@ class _Pairs:
         for figures in (was, *sides[0], *sides[1]):
             for group, numbers in figures.items():
                 kinds.setdefault(group, {CPU}).update(resource for _, resource in numbers if resource)
+        jobs = [each.event for each in self._change.later if isinstance(each.event, JobSubmitted)]
+        added = {group for job in jobs for group in groups_of(job.pool, job.owner)}
         effects = []
         for group in sorted(kinds, key=_order):
             resources = [CPU, *(name for name in self._units if name in kinds[group] and name != CPU)]
@@ -344,6 +349,8 @@ class _Pairs:
                 within, changed_within = interval(differences), interval(after)
                 if each[0] in OF_TIMES and refused[0] != refused[1]:
                     within = changed_within = None  # of a job that is refused nobody knows how long it would take
+                if each[0] in OF_TIMES and group in added:  # the jobs of one side aren't those of the other
+                    within = None
                 means = fmean(before), fmean(after)
                 effects.append(
                     Effect(group, each[0], recorded, *means, fmean(differences), within, changed_within, each[1])

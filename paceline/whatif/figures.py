@@ -1,7 +1,7 @@
 """Figures of pools, owners and the cell in a stretch of time: waits, turnaround, counts and use."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -73,11 +73,18 @@ class Wait:
 class Measured:
     """The figures of one course of events, between two times in milliseconds since 1970. It doesn't keep the table."""
 
-    def __init__(self, table: RunTable, from_ms: int, to_ms: int, units: Mapping[str, Unit] = STANDARD) -> None:
-        """`units`: those of the kinds of the cell."""
+    def __init__(
+        self,
+        table: RunTable,
+        from_ms: int,
+        to_ms: int,
+        units: Mapping[str, Unit] = STANDARD,
+        without: Set[str] = frozenset(),
+    ) -> None:
+        """`units`: those of the kinds of the cell. `without`: jobs that don't count."""
         self.waits: dict[str, Wait] = {}
         """The wait of each job that waited within the stretch."""
-        sums = _Summing(table, from_ms, to_ms, self.waits).sums
+        sums = _Summing(table, from_ms, to_ms, self.waits, without).sums
         self.figures = {group: each.figures(to_ms - from_ms, units) for group, each in sums.items()}
         """By group, which is `pool` and its path, `owner` and its name, or `cell`. Sizes are in MiB."""
 
@@ -85,13 +92,14 @@ class Measured:
 class _Summing:
     """Sums up a table."""
 
-    def __init__(self, table: RunTable, from_ms: int, to_ms: int, waits: dict[str, Wait]) -> None:
+    def __init__(self, table: RunTable, from_ms: int, to_ms: int, waits: dict[str, Wait], without: Set[str]) -> None:
         self.sums: dict[Group, _Sums] = defaultdict(_Sums)
         self._span = from_ms, to_ms
         self._table = table
         self._waits = waits
         for job in table.jobs.values():
-            self._add(job)
+            if job.job_id not in without:
+                self._add(job)
         for pool, owner, submitted_ms in table.refused:
             if from_ms <= submitted_ms < to_ms:
                 for group in groups_of(pool, owner):

@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from events.log.port import LogError
 from paceline.client.errors import PacelineError
 from paceline.client.json_type import Json
+from paceline.output import one_line
 from paceline.whatif.html import html
 from paceline.whatif.report import JOB_COLUMNS, markdown
 from processors.runtime.store import StoreFault
@@ -66,5 +67,6 @@ def _table(body: Json) -> str:
     text = StringIO()
     writer = csv.DictWriter(text, JOB_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(body["jobs"])
+    for row in body["jobs"]:
+        writer.writerow({name: one_line(each) if isinstance(each, str) else each for name, each in row.items()})
     return text.getvalue()

@@ -1,5 +1,6 @@
 """The answer as JSON, and as Markdown for reviewers."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
@@ -10,6 +11,7 @@ from events.resources import Unit
 from events.words import plural
 from paceline.client.json_type import Json
 from paceline.moments.log_cut import write_time
+from paceline.output import one_line
 from paceline.whatif.branch import Change
 from paceline.whatif.compare import NEAR_MS, Comparison, Effect, JobEffect
 from paceline.whatif.conditions import Answer, Condition
@@ -25,6 +27,7 @@ SIDES = ("recorded", "again", "changed")
 JOB_COLUMNS = ("job_id", "pool", "owner", *SIDES, "effect", "within", "verdict")
 CALIBRATION_MS = 60_000
 """A first start so near to when it was counts as given again."""
+_MARKUP = re.compile(r"[\\`*|\[\]~]")
 MODEL = (
     "People do in each branch what they did in history: that they submit more where the queue is short isn't in the "
     "model."
@@ -235,10 +238,15 @@ def _facts(body: Json) -> str:
     return ", ".join(f"{number(count)} {rule}" for rule, count in body["facts"].items()) or "none"
 
 
+def markdown_text(text: str) -> str:
+    """A text of users as a part of a line or a cell of a table: none of it is markup."""
+    return _MARKUP.sub(r"\\\g<0>", one_line(text)).replace("&", "&amp;").replace("<", "&lt;")
+
+
 def markdown(body: Json) -> str:
     """The report for reviewers."""
     lines = [
-        f"# What if: {'; '.join(body['change'])}",
+        f"# What if: {markdown_text('; '.join(body['change']))}",
         "",
         f"From {body['from_at']} to {body['to_at']}, {pairs_text(body)}. {body['model']}",
         "",
@@ -248,7 +256,7 @@ def markdown(body: Json) -> str:
     ]
     if body["conditions"]:
         lines += ["| condition | holds |", "| --- | --- |"]
-        lines += [f"| `{each['condition']}` | {each['holds']} |" for each in body["conditions"]]
+        lines += [f"| {markdown_text(each['condition'])} | {each['holds']} |" for each in body["conditions"]]
         lines.append("")
     lines += [
         "| of | figure | recorded | again | changed | effect (90 %) | |",
@@ -256,7 +264,8 @@ def markdown(body: Json) -> str:
     ]
     for row in shown(body):
         numbers = " | ".join(number(row[name]) for name in ("recorded", "again", "changed"))
-        lines.append(f"| {name_of(row)} | {figure_name(row)} | {numbers} | {effect_text(row)} | {row['verdict']} |")
+        cells = [markdown_text(name_of(row)), figure_name(row), numbers, effect_text(row), row["verdict"]]
+        lines.append(f"| {' | '.join(cells)} |")
     lines += _markdown(
         body["jobs"], ("job", "pool", "owner"), "wait s: ", lambda row: (row["job_id"], row["pool"], row["owner"])
     )
@@ -266,8 +275,8 @@ def markdown(body: Json) -> str:
     if body["answers"]:
         lines += ["", "| fact | at | recorded | again | changed | |", "| --- | --- | --- | --- | --- | --- |"]
         lines += [
-            f"| {each['kind']} {each['subject']} | {each['at']} | {each['recorded'] or '-'} | {each['again'] or '-'} "
-            f"| {each['changed']} | {each['message']} |"
+            f"| {each['kind']} {markdown_text(each['subject'])} | {each['at']} | {each['recorded'] or '-'} "
+            f"| {each['again'] or '-'} | {each['changed']} | {markdown_text(each['message'])} |"
             for each in body["answers"][:ANSWERS_SHOWN]
         ]
         if (more := len(body["answers"]) - ANSWERS_SHOWN) > 0:
@@ -283,7 +292,7 @@ def _markdown(rows: list[Json], names: Sequence[str], unit: str, cells: Callable
     lines = ["", f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(names) + ['--:'] * 4)} |"]
     for row in rows:
         numbers = [number(row[side]) for side in SIDES]
-        lines.append(f"| {' | '.join([*cells(row), *numbers, effect_text(row)])} |")
+        lines.append(f"| {' | '.join([*map(markdown_text, cells(row)), *numbers, effect_text(row)])} |")
     return lines
 
 

@@ -4,7 +4,8 @@ A change holds from the start of the stretch on: pools that are there then are d
 definition of them, or setting of the cell, has the changed fields too.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -68,7 +69,10 @@ def change_of(stretch: Stretch, settings: Sequence[Setting], pools: Mapping[str,
     """The change of a branch, as `change_from`."""
     machine = stretch.fold("entitlement").machine
     assert isinstance(machine, Entitlement)
-    later = {fact.event.path for fact in stretch.facts if isinstance(fact.event, PoolDefined)}
+    later: dict[str, PoolDefined] = {}
+    for fact in stretch.facts:
+        if isinstance(fact.event, PoolDefined):
+            later.setdefault(fact.event.path, fact.event)
     return change_from(machine, stretch.log.cell, settings, pools, later)
 
 
@@ -85,10 +89,10 @@ def change_from(
     cell_number: int,
     settings: Sequence[Setting],
     pools: Mapping[str, Mapping[str, Any]],
-    later: Set[str] = frozenset(),
+    later: Mapping[str, PoolDefined] = MappingProxyType({}),
 ) -> Change:
-    """The change from where entitlement stands: `settings`, and the JSON of `pools` by path. `later`: the pools that
-    are defined after that. Raises `InvalidValue` where a pool isn't known, or a value can't be.
+    """The change from where entitlement stands: `settings`, and the JSON of `pools` by path. `later`: of the pools that
+    are defined after that the first definition. Raises `InvalidValue` where a pool isn't known, or a value can't be.
     """
     kinds = machine.queues.kinds
     present = {path: definition(path, row, kinds, cell_number) for path, row in machine.pools.items() if path != "/"}
@@ -98,7 +102,7 @@ def change_from(
             edits.setdefault(setting.of, []).append(_edit(setting))
     for path in edits:
         if path not in present and path not in later and path not in pools:
-            raise InvalidValue(f"there is no pool {path}{meant(path, sorted(present.keys() | later))}")
+            raise InvalidValue(f"there is no pool {path}{meant(path, sorted(present.keys() | later.keys()))}")
 
     def defined(event: PoolDefined) -> PoolDefined:
         body = from_event(event, kinds.units)
@@ -117,7 +121,8 @@ def change_from(
             first.append(_pool(path, pools[path], None))
             lines.append(f"{path} is defined")
         else:
-            lines.append(f"{path} is defined otherwise")
+            sides = [from_event(each, kinds.units) for each in (later[path], defined(later[path]))]
+            lines += _differences(path, *sides) or [f"{path} is defined otherwise"]
     cell = _cell({setting.field: setting.value for setting in settings if setting.of == CELL})
     if cell is not None:
         first.append(cell)

@@ -115,6 +115,12 @@ def read_stretch(log: Log, from_ms: int, to_ms: int, stored: Stored = lambda mac
     )
 
 
+def begin_ms(log: Log) -> int:
+    """When the first record that a log has was written, in milliseconds since 1970; 0: it has none."""
+    firsts = (next(log.scan(topic.name, log.bounds(topic.name)[0]), None) for topic in ALL)
+    return min((record.at_ms for record in firsts if record is not None), default=0)
+
+
 def end_ms(log: Log) -> int:
     """When the last record of a log was written, and a millisecond more, since 1970."""
     spans = {topic.name: log.bounds(topic.name) for topic in ALL}

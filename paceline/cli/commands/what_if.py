@@ -189,7 +189,7 @@ def _times(file: Path | None, start: str | None, end: str | None, log: "Log") ->
     """
     from paceline.history.history_file import read
     from paceline.moments.log_cut import read_time, write_time
-    from paceline.whatif.stretch import end_ms
+    from paceline.whatif.stretch import begin_ms, end_ms
 
     if start is None and file is None:
         raise click.UsageError("say where the stretch starts: --from TIME")
@@ -201,6 +201,9 @@ def _times(file: Path | None, start: str | None, end: str | None, log: "Log") ->
     if from_ms >= to_ms:
         late = f"nothing was recorded since --from: the last record is of {write_time(to_ms)}"
         raise click.UsageError("--from isn't before --to" if end else late)
+    if file is None and from_ms < (begins_ms := begin_ms(log)) < to_ms:  # else its figures would be those of no cell
+        note(f"history begins at {write_time(begins_ms)}, and so does the stretch")
+        return begins_ms, to_ms
     return from_ms, to_ms
 
 

@@ -15,6 +15,7 @@ from paceline.simulate.world.scripted_actions import Action, actions
 from paceline.whatif.added_hosts import loss_of
 from paceline.whatif.branch import Branch, Change
 from paceline.whatif.change_file import InvalidChange, read_change, with_file
+from paceline.whatif.compare import Comparison, compare
 from paceline.whatif.lengths import ADDED, DRAWN
 from paceline.whatif.settings import change_of
 from paceline.whatif.stretch import Stretch, read_stretch
@@ -211,3 +212,37 @@ def test_the_file_on_the_page_is_the_example_and_holds_for_the_recording(stretch
         "job report is submitted to /c",
         "2 hosts new more",
     ]
+
+
+def compared(stretch: Stretch, tmp_path, file: dict[str, Any]) -> Comparison:
+    """Two pairs with what a change file says."""
+    path = tmp_path / "change.yaml"
+    path.write_text(yaml.safe_dump(file))
+    return compare(stretch, change_in(stretch, path), 2, 1, 50)
+
+
+def test_jobs_that_are_left_out_count_on_no_side(stretch, tmp_path):
+    done = compared(stretch, tmp_path, {"without": {"jobs": [{"pool": "/c"}]}})
+    figures = {(each.group, each.figure): each for each in done.effects if not each.resource}
+    assert not any(
+        each.recorded or each.again or each.changed for (group, _), each in figures.items() if group[1] == "/c"
+    )
+    assert not any(job.pool == "/c" for job in done.jobs)
+    assert figures[("owner", "bob"), "begun"].recorded == figures[("pool", "/b"), "begun"].recorded > 0
+    cell = [figures[group, "begun"].recorded for group in (("cell", ""), ("pool", "/a"), ("pool", "/b"))]
+    assert cell[0] == cell[1] + cell[2]
+
+
+def test_where_a_job_is_added_times_are_those_of_other_jobs(stretch, tmp_path):
+    done = compared(stretch, tmp_path, {"jobs": [{"at": "30s", **JOB}]})
+    within = {each.group: each.within for each in done.effects if each.figure == "mean_wait"}
+    assert {group for group, each in within.items() if each is None} == {("cell", ""), ("pool", "/c")}
+    assert all(each.changed_within is not None for each in done.effects)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}\n"])
+def test_an_empty_file_is_told_what_may_stand_in_it(tmp_path, text):
+    path = tmp_path / "change.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidChange, match=r"empty; .*pools.* pools, settings, priorities, without, jobs, hosts"):
+        read_change(path)

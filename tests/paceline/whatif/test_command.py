@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from events.unsafe_text import UNSAFE
 from paceline.cli.main import run
 from paceline.history.importer import open_history
 from paceline.history.start_state import start_of
 from paceline.simulate.world.cell import START_MS
+from paceline.whatif.files import write
+from paceline.whatif.report import markdown
 from paceline.whatif.stretch import read_stretch
 from tests.helpers.page import Page
 
@@ -264,3 +267,33 @@ def test_one_pair_says_why_it_tells_nothing(cell, tmp_path, capsys):
     why = "1 pair of runs, whose effects can't be told from noise: take more of them (--runs)"
     assert why in capsys.readouterr().out
     assert why in (tmp_path / "report.md").read_text()
+
+
+def test_a_stretch_begins_where_history_does(cell, capsys):
+    words = ["what-if", "--data", str(cell), "--to", WHEN[-1], "--set", "/a:share=3", "--runs", "2", "-o", "json"]
+    bodies = []
+    for start in ("2022-11-14T22:13:20Z", "2023-11-14T22:13:20Z"):
+        capsys.readouterr()
+        assert run([*words, "--from", start]) == 0
+        out, err = capsys.readouterr()
+        bodies.append(json.loads(out))
+        assert ("history begins at 2023-11-14T22:13:20.000Z, and so does the stretch" in err) == (start[3] == "2")
+    assert bodies[0] == bodies[1]
+    assert next(each["recorded"] for each in bodies[0]["figures"] if each["figure"] == "use") > 1
+
+
+def test_names_are_no_markup(cell, tmp_path):
+    hostile = "a|<img src=x onerror=alert(1)>`\x1b[31m\u202e\u2028"
+    assert what_if(cell, "--set", "/a:share=3", "--out", str(tmp_path / "out")) == 0
+    body = json.loads((tmp_path / "out" / "summary.json").read_text())
+    lines = len(markdown(body).split("\n"))
+    body["jobs"][0] |= {"job_id": hostile, "owner": hostile}
+    body["figures"][0] |= {"of": "owner", "name": hostile, "figure": "mean_wait", "effect": 1e9}
+    body["change"] = [hostile]
+    write(body, tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert hostile[:3] not in text
+    assert "a\\|&lt;img" in text
+    assert not UNSAFE.search(text.replace("\n", ""))
+    assert len(text.splitlines()) <= lines + 1
+    assert not UNSAFE.search((tmp_path / "out" / "jobs.csv").read_text().replace("\n", ""))

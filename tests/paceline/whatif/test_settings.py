@@ -39,7 +39,16 @@ def test_a_change_that_only_a_later_definition_meets_is_told_too(stretch):
     machine = stretch.fold("entitlement").machine
     [setting] = [read_setting("/b:share=1")]  # as it is
     assert change_from(machine, 0, [setting], {}).lines == []
-    assert change_from(machine, 0, [setting], {}, {"/b"}).lines == ["/b is defined otherwise later"]
+    later = PoolDefined(path="/b", command_id="later", limit={}, share_default=2)
+    assert change_from(machine, 0, [setting], {}, {"/b": later}).lines == ["/b is defined otherwise later"]
+
+
+def test_of_a_pool_that_is_defined_within_the_stretch_each_field_that_changes_is_told(stretch):
+    machine = stretch.fold("entitlement").machine
+    later = PoolDefined(path="/maps", command_id="later", limit={"cpu": 4000}, share_default=1)
+    settings = [read_setting("/maps:share=2"), read_setting("/maps:limit:cpu=8")]
+    change = change_from(machine, 0, settings, {}, {"/maps": later})
+    assert change.lines == ["/maps limit: cpu 4 -> cpu 8", "/maps share: 1 -> 2"]
 
 
 def test_later_definitions_have_the_changed_fields_and_their_own_others(stretch):
