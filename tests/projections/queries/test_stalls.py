@@ -148,6 +148,27 @@ def test_nothing_is_told_without_a_bug(tmp_path: Path) -> None:
     assert found(cell_in(tmp_path, *FORGOTTEN), tmp_path) == ([], [])
 
 
+APART = """
+end: 6m
+hosts:
+  - {name: h, resources: {cpu: 4}}
+  - {name: alone, resources: {cpu: 8}, attributes: {rack: a}}
+pools: [{path: /a, preemption_delay: never}, {path: /b, preemption_delay: never}]
+jobs:
+  - {job_id: apart, pool: /a, exclusive: true, resources: {cpu: 1}, sim: {duration: 100h},
+     constraints: &there [{attribute: rack, values: [a]}]}
+  - {job_id: stream, pool: /a, at: 10s, instances: 400, max_running: 4, resources: {cpu: 1},
+     sim: {draw: {uniform: [3s, 9s]}}}
+  - {job_id: b, pool: /b, at: 70s, resources: {cpu: 1}, constraints: *there, sim: {duration: 100h}}
+"""
+
+
+def test_a_host_that_a_task_has_for_itself_is_no_room(tmp_path: Path) -> None:
+    path = tmp_path / "cell.yaml"
+    path.write_text(APART)
+    assert found(path, tmp_path) == ([], [])
+
+
 @pytest.mark.parametrize("is_planted", [True, False])
 def test_cell_check_names_work_that_is_forgotten(
     is_planted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
