@@ -68,7 +68,8 @@ Exit codes:
   2    invalid usage or settings;
        a job would be refused (job plan)
   3    the job was accepted and did not run in time (submit --wait=running);
-       versions differ (job diff); no answer (what-if)
+       versions differ (job diff); no answer (what-if,
+         log verify --heads)
   4    not found
   5    the job has another version than --expected-version
   6    no cell or no log can be reached; try again

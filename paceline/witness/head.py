@@ -158,10 +158,24 @@ def check(log: Log, head: SignedHead) -> Finding | None:
     return next(_findings(log, head), None)
 
 
+def not_compared(log: Log, head: SignedHead) -> list[str]:
+    """The topics of which `check` can't compare what a head says, since the log begins later in them."""
+    needed = {topic: end.start for topic, end in head.topics.items() if end.start < end.end}
+    for machine, at in head.machines.items():
+        if at.round:
+            own = rounds_of(machine)
+            needed[own] = min(needed.get(own, at.position), at.position - 1)
+    return [topic for topic, offset in needed.items() if log.bounds(topic)[0] > offset]
+
+
 def _findings(log: Log, head: SignedHead) -> Iterator[Finding]:
     name = log_id(log)
     if name and name != head.log:
-        yield _finding(head, Alarm.FORKED, f"this is not the log of head {head.number}: it began otherwise")
+        text = (
+            f"this is not the log of head {head.number}, {head.log}: it began otherwise, and is {name}. If it is that "
+            "of another cell, name the right one (--data)"
+        )
+        yield _finding(head, Alarm.FORKED, text)
     ends = log.ends(head.topics)
     for machine, at in head.machines.items():
         if at.round:

@@ -1,5 +1,6 @@
 """Heads of a witness, as `paceline log verify` compares a log with them."""
 
+from bisect import bisect_left
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 
 class ComparedHeads(NamedTuple):
     """The chain of heads, the first thing that is wrong with it or with the log, and the rounds that the log has since
-    the newest head.
+    the newest head. The log begins after that in the topics `lacking`: there it isn't compared; and after so many
+    `older` heads.
     """
 
     chain: "CheckedChain"
     finding: "Finding | None"
     since: int
+    lacking: list[str]
+    older: int
 
     @property
     def difference(self) -> "Difference | None":
@@ -43,6 +47,8 @@ class ComparedHeads(NamedTuple):
             "newest_at": chain.newest.time if chain.newest else None,
             "keys": [str(each) for each in chain.keys],
             "rounds_since": self.since,
+            "not_compared": self.lacking,
+            "older_not_held": self.older,
             "alarm": finding.alarm.value if finding else None,
         }
 
@@ -58,7 +64,18 @@ class ComparedHeads(NamedTuple):
         applied = [f"{name} before {at.first}" for name, at in chain.newest.machines.items() if at.first > 1]
         if applied:
             say(f"the witness has applied only, not decided, rounds of {', '.join(applied)}")
-        if self.finding is None:
+        if self.older:
+            say(
+                f"the log begins after {self.older} older head{'s' * (self.older > 1)}: "
+                "of those the chain alone is checked"
+            )
+        if self.finding is None and self.lacking:
+            say(
+                f"head {chain.newest.number} of {chain.newest.time} can't be compared: the log begins after it in "
+                f"{', '.join(self.lacking)}. Name the archive of the log (PACELINE_ARCHIVE, or `archive` in the "
+                "settings), or restore its records."
+            )
+        elif self.finding is None:
             say(f"head {chain.newest.number} of {chain.newest.time} fits the log, which has {self.since} rounds more")
 
 
@@ -85,19 +102,24 @@ def compare_heads(url: str, trust: "PublicKey", log: "Log") -> ComparedHeads:
     from events.log.port import LogGap
     from events.topics import rounds_of
     from paceline.witness.chain import check_chain
-    from paceline.witness.head import check
+    from paceline.witness.head import check, not_compared
     from paceline.witness.published import Heads
 
-    chain = check_chain(Heads(url, log.cell), log.cell, trust)
-    finding, since = chain.finding, 0
-    if chain.newest is not None:
+    heads = Heads(url, log.cell)
+    chain = check_chain(heads, log.cell, trust)
+    finding, since, older = chain.finding, 0, 0
+    lacking: list[str] = []
+    if chain.first is not None and chain.newest is not None:
         finding = finding or check(log, chain.newest)
         if finding is None:
+            lacking = not_compared(log, chain.newest)
+            before = range(chain.first.number, chain.newest.number)
+            older = bisect_left(before, True, key=lambda number: not not_compared(log, heads.read(number).head))
             try:
                 since = sum(_rounds(log, rounds_of(name), at.position) for name, at in chain.newest.machines.items())
-            except LogGap:  # archived since
+            except LogGap:  # it is lacking
                 since = 0
-    return ComparedHeads(chain, finding, since)
+    return ComparedHeads(chain, finding, since, lacking, older)
 
 
 def _rounds(log: "Log", topic: str, start: int) -> int:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 20
 LINE_EVERY_S = 5.0
+NO_ANSWER = 3
+"""The exit code where a head can't be compared."""
 MachineFactories = dict[str, "Callable[[], Machine]"]
 Verdict = tuple[Json, Iterable[str], Callable[[], None], int]
 """The result of a cell: its body, the names of its machines, what prints it, and the exit code."""
@@ -115,7 +117,8 @@ def verify(
 
     FILE is a log range that `paceline log export` wrote. Rounds of another logic number, and those before --from, are
     applied only, not replayed. To detect records missing at the end of the log, compare with a head that was saved
-    earlier and kept elsewhere, or with the heads that `paceline witness` published. Exits with 1 if anything differs.
+    earlier and kept elsewhere, or with the heads that `paceline witness` published. Exits with 1 if anything differs,
+    with 3 if the log begins after the newest head of --heads, so that it can't be compared.
 
     With --build another release decides each round in the state in which the cell was: what it would decide otherwise
     is listed, and what was recorded is applied.
@@ -241,8 +244,9 @@ def _verify(
             heads.write(heads.head_of(log, ends, (each.result for each in results)), to_compare.save_head)
     finally:
         log.close()
+    unknown = differs is None and compared is not None and bool(compared.lacking)
     body: Json = {
-        "identical": differs is None,
+        "identical": differs is None and not unknown,
         "machines": [each.body() for each in results],
         "difference": _body(differs, results, factories) if differs else None,
     }
@@ -252,9 +256,10 @@ def _verify(
     def tell() -> None:
         if compared is not None:
             compared.print()
-        print_checked(results, differs, factories, replayed=not to_compare.no_replay)
+        if results or not unknown:
+            print_checked(results, differs, factories, replayed=not to_compare.no_replay)
 
-    return body, factories, tell, 1 if differs else 0
+    return body, factories, tell, 1 if differs else NO_ANSWER if unknown else 0
 
 
 def _check_range(results: "VerifiedMachine", round_range: "RoundRange") -> None:

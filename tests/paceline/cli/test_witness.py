@@ -3,11 +3,17 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from events.log.embedded import EmbeddedLog
+from events.log.port import NewRecord
+from events.topics import ALL, MACHINES
 from paceline.cli.main import run
+from paceline.witness.notes import read_key, signed
+from paceline.witness.published import Heads, Published
 from tests.helpers.past import past, written
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -84,6 +90,8 @@ def test_a_log_is_compared_with_the_newest_head_and_replayed(cli: Cli, heads: st
         "newest_at": body["witness"]["newest_at"],
         "keys": [key],
         "rounds_since": 0,
+        "not_compared": [],
+        "older_not_held": 0,
         "alarm": None,
     }
 
@@ -141,3 +149,57 @@ def test_a_private_key_in_place_of_its_public_one_is_not_shown(
         words = ["--key", "whole.key"] if option == "--old-key" else []
         said = cli("witness", "--publish", "elsewhere", *words, option, "w.key", "--once")[2]
         assert not any(secret[-45:][at : at + 8] in said for at in range(38)), said
+
+
+def trimmed(keep: dict[str, int]) -> None:
+    """Removes the records before some offsets, as retention does, or who deletes what a head would show."""
+    with closing(EmbeddedLog(Path("data") / "log")) as log:
+        for topic, offset in keep.items():
+            log.truncate(topic, offset)
+
+
+@pytest.mark.parametrize("which", ["lifecycle", "sla", "all"])
+def test_a_log_that_begins_after_the_newest_head_is_not_said_to_fit(cli: Cli, heads: str, which: str) -> None:
+    ends = past().ends(topic.name for topic in ALL)
+    trimmed({topic: end for topic, end in ends.items() if which in (topic.removeprefix("paceline."), "all")})
+    words = ("log", "verify", "--heads", heads, "--trust", "w.pub", "--no-replay")
+    code, out, _ = cli(*words)
+    assert (code, "fits" in out) == (3, False), out
+    assert "can't be compared: the log begins after it in paceline." in out
+    assert "Name the archive of the log (PACELINE_ARCHIVE, or `archive` in the settings), or restore" in out
+    code, out, _ = cli(*words, "-o", "json")
+    body = json.loads(out)
+    assert (code, body["identical"], body["difference"]) == (3, False, None)
+    expected = {f"paceline.{which}"} if which != "all" else {f"paceline.{each}" for each in (*MACHINES, "hosts")}
+    assert set(body["witness"]["not_compared"]) == expected
+
+
+def test_a_log_that_has_all_of_the_newest_head_fits_and_older_heads_are_counted(cli: Cli, heads: str) -> None:
+    head = Heads(heads, 0).read(1).head
+    key = read_key(Path("w.key"))
+    machines = {name: at._replace(round=1, position=2) for name, at in head.machines.items()}
+    older = head._replace(machines=machines, topics={})
+    Path(heads, "cell-0", "head-000000000001.txt").write_bytes(signed(older.text, key).pack())
+    newest = head._replace(number=2, before=older.hash)
+    Heads(heads, 0).publish(Published(newest, signed(newest.text, key)))
+    words = ("log", "verify", "--heads", heads, "--trust", "w.pub", "--no-replay")
+    code, out, _ = cli(*words)
+    assert (code, "older" in out) == (0, False)
+    trimmed({f"paceline.{name}": at.position - 1 for name, at in head.machines.items() if name == "lifecycle"})
+    code, out, _ = cli(*words)
+    assert (code, "the log fits the head" in out) == (0, True)
+    assert "the log begins after 1 older head: of those the chain alone is checked\n" in out
+
+
+def test_heads_of_another_log_say_so_first(cli: Cli, heads: str) -> None:
+    with closing(EmbeddedLog(Path("other") / "log")) as log:
+        event = next(iter(past().scan("paceline.lifecycle", 0)))
+        log.append([NewRecord("paceline.lifecycle", event.key, event.value)])
+    for words in (
+        ("log", "verify", "--heads", heads, "--trust", "w.pub", "--no-replay"),
+        ("witness", "--key", "w.key", "--publish", heads, "--state", "new", "--once"),
+    ):
+        code, out, said = cli(*words, "--data", "other")
+        assert code == 1
+        assert "FORKED: this is not the log of head 1, " in out + said
+        assert "If it is that of another cell, name the right one (--data)" in out + said
