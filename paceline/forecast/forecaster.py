@@ -26,7 +26,7 @@ SCORES_MIN = 30
 WAITED_MS = 60_000
 """A job that waits for less has no forecast yet."""
 WORK_MAX = 200_000
-"""More units than this, times the paths, aren't simulated."""
+"""More units than this, times the paths, aren't simulated: limits alone are, or fewer paths while none scales them."""
 
 
 class RunningWork(NamedTuple):
@@ -191,15 +191,16 @@ class Forecaster:
             return {}
         limits = path(plan.world, now, plan.ends(None, 1, self._random)[0], plan.lengths(None, 1, self._random)[0])
         by_limits = {job: begun - now for job, begun in zip(plan.jobs, limits, strict=True) if begun is not None}
-        if units * self._paths > WORK_MAX:
+        paths = min(self._paths, WORK_MAX // max(1, units))
+        if paths < self._paths and self.scaled(0.0) is not None:
             return {
                 job: Raw(Method.LIMITS, scaled, wait)
                 for job, wait in by_limits.items()
                 if (scaled := self.scaled(wait)) is not None
             }
         draws = zip(
-            plan.ends(self.past, self._paths, self._random),
-            plan.lengths(self.past, self._paths, self._random),
+            plan.ends(self.past, paths, self._random),
+            plan.lengths(self.past, paths, self._random),
             strict=True,
         )
         waits: dict[str, list[float]] = {job: [] for job in plan.jobs}
@@ -207,11 +208,7 @@ class Forecaster:
             for job, begun in zip(plan.jobs, path(plan.world, now, ends, lengths), strict=True):
                 if begun is not None:
                     waits[job].append(begun - now)
-        return {
-            job: self._of_paths(each, by_limits.get(job, 0.0))
-            for job, each in waits.items()
-            if len(each) == self._paths
-        }
+        return {job: self._of_paths(each, by_limits.get(job, 0.0)) for job, each in waits.items() if len(each) == paths}
 
     def _of_paths(self, waits: list[float], by_limits: float) -> Raw:
         ahead = quantiles(waits)

@@ -10,7 +10,15 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import REGISTRY, Collector
 
 from events.log.port import Log, LogError
-from projections.queries import job_metrics, machine_lag, maintenance_metrics, pool_metrics, preemption_loops, stalls
+from projections.queries import (
+    forecast_metrics,
+    job_metrics,
+    machine_lag,
+    maintenance_metrics,
+    pool_metrics,
+    preemption_loops,
+    stalls,
+)
 from projections.queries.metric_families import Family, Sample, Samples
 from projections.views.reader import Views
 
@@ -23,6 +31,7 @@ FAMILIES = (
     *stalls.FAMILIES,
     *job_metrics.FAMILIES,
     *maintenance_metrics.FAMILIES,
+    *forecast_metrics.FAMILIES,
 )
 
 
@@ -108,4 +117,5 @@ def _look(cell: str, views: Views, log: Log, alarm_unread_ms: int) -> Samples:
         stalls.look(stalls.stalls(connection), cell, samples)
         job_metrics.look(connection, cell, now_ms, samples)
         maintenance_metrics.look(connection, cell, now_ms, samples)
+        forecast_metrics.look(connection, cell, now_ms, samples)
     return samples

@@ -11,12 +11,23 @@ import pytest
 from sqlalchemy import select
 
 from events.codec import decode, encode
+from events.codes import ForecastMethod
 from events.log.port import Log, NewRecord
 from events.records.forecasts import ForecastsMade, ForecastsScored
 from events.topics import ALL, FORECASTS
 from paceline.forecast import component
 from paceline.forecast.component import EVERY_MS, LAG, PASS_AT, ForecastCell
-from paceline.forecast.forecaster import WAITED_MS
+from paceline.forecast.forecaster import (
+    PATHS,
+    SCORES_MIN,
+    WAITED_MS,
+    WORK_MAX,
+    Forecaster,
+    PoolLine,
+    Present,
+    WaitingJob,
+)
+from paceline.forecast.lengths import Like
 from paceline.forecast.records import NEVER, read
 from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.session import RunOptions, Session, of_scenario
@@ -336,6 +347,19 @@ def test_metrics_say_how_far_it_has_read_and_when_it_forecast_last(monkeypatch):
     assert {topic: LAG.labels("0", topic)._value.get() for topic in left} == left
     assert sum(left.values()) > 10
     behind.stop_reading()
+
+
+def test_a_queue_too_long_for_all_paths_is_forecast_by_fewer_until_limits_are_known_to_be_worth_something() -> None:
+    forecaster, count = Forecaster(), WORK_MAX // PATHS + 1
+    like = Like("ann", "/a", 600_000)
+    waiting = [WaitingJob(f"job-{number}", like, [{"cpu": 1}], 1, -WAITED_MS) for number in range(count)]
+    present = Present(0, {"cpu": 100}, {"/a": PoolLine(1.0, {}, {})}, (), waiting)
+    first = forecaster.make(present)
+    assert (len(first), {each.raw.method for each in first}) == (count, {ForecastMethod.AHEAD})
+    for each in first[100 : 100 + SCORES_MIN]:
+        forecaster.learn(each, 60_000)
+    later = forecaster.make(present)
+    assert {each.raw.method for each in later[100:]} == {ForecastMethod.LIMITS}
 
 
 def test_a_clock_that_was_ahead_stops_no_passes() -> None:
