@@ -64,6 +64,8 @@ def message_of(model: type[BaseModel], detail: Any) -> str:
         return f"must be a list, such as {json.dumps(detail['input'].split())}"
     if (least := detail.get("ctx", {}).get("min_length")) is not None and detail["type"] == "too_short":
         return f"must have at least {plural(least, 'item')}, or be left out"
+    if detail["type"] in ("bool_type", "bool_parsing"):
+        return "must be true or false"
     if detail["type"] == "string_pattern_mismatch" and detail["ctx"]["pattern"] in PATTERNS:
         return PATTERNS[detail["ctx"]["pattern"]] + _as_id(detail)
     if detail["type"] != "extra_forbidden":

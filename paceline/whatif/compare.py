@@ -24,6 +24,8 @@ from paceline.whatif.figures import (
     BY_RESOURCE,
     CPU,
     FIGURES,
+    GUESSED_MAX,
+    OF_LENGTHS,
     OF_TIMES,
     Figure,
     Group,
@@ -32,6 +34,7 @@ from paceline.whatif.figures import (
     share_on_same_host,
     share_within,
 )
+from paceline.whatif.lengths import GUESSED
 from paceline.whatif.stretch import NothingToCompare, Stretch
 
 T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
@@ -150,6 +153,16 @@ class Comparison:
     lines: Lines = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)
     """The unit of each kind of the cell, in its order."""
+
+    @property
+    def guessed(self) -> float:
+        """The share of core-seconds of runs whose lengths are guessed, from 0 to 1."""
+        whole = sum(self.core_ms.values())
+        return self.core_ms.get(GUESSED, 0) / whole if whole else 0.0
+
+    def tells_of(self, figure: str) -> bool:
+        """Whether the lengths of runs are known well enough for a figure."""
+        return figure not in OF_LENGTHS or self.guessed <= GUESSED_MAX
 
 
 Say = Callable[[int, bool, int], None]

@@ -19,7 +19,7 @@ _CONDITION = re.compile(
 )
 HOW = (
     "a condition is `pool PATH`, `owner NAME` or `cell`, a figure, such as mean_wait or use:gpu, < or >, and a bound: "
-    "+20% or -30s of what the change does, 600s or 2h of what it is with the change"
+    "+20% or -30s is of the effect; 600s or 2h (no sign) of the value with the change"
 )
 MIB = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 IN_TIME = (*OF_TIMES, "lost_work")
@@ -34,7 +34,7 @@ class Answer(IntEnum):
     YES = 1
     """The whole interval is beyond it."""
     UNKNOWN = 3
-    """The interval contains it, or the branches give too little of what happened again."""
+    """The interval contains it, the branches give too little of what happened again, or it rests on guessed lengths."""
 
 
 class Condition(NamedTuple):
@@ -145,7 +145,8 @@ def answers(
                 f"{condition.text!r}: no batch job of {' '.join(condition.group)} is in the stretch"
                 f"{meant(condition.group[1], names)}"
             )
-        out.append((condition, condition.answer(effect) if calibrated else Answer.UNKNOWN))
+        is_told = calibrated and comparison.tells_of(figure)
+        out.append((condition, condition.answer(effect) if is_told else Answer.UNKNOWN))
     return out
 
 

@@ -22,6 +22,10 @@ FIGURES = (*OF_TIMES, "begun", "waiting", "ended", "refused", "use", "preempted"
 BY_RESOURCE = frozenset({"use", "lost_work"})
 CPU = "cpu"
 """The resource of a figure by resource that names none."""
+OF_LENGTHS = frozenset({"turnaround", "ended", "use"})
+"""Figures that lengths of runs decide more than anything else."""
+GUESSED_MAX = 0.5
+"""Where more of the core-seconds than this are guessed, nothing is told of them."""
 Figure = tuple[str, str]
 """A figure and its resource, which is empty but for those of `BY_RESOURCE`."""
 COUNTS = frozenset({"begun", "waiting", "ended", "refused", "preempted"})

@@ -16,13 +16,16 @@ from paceline.whatif.branch import Change
 from paceline.whatif.compare import NEAR_MS, Comparison, Effect, JobEffect
 from paceline.whatif.conditions import Answer, Condition
 from paceline.whatif.decided import MEANINGS, POINTS
-from paceline.whatif.figures import CELL, COUNTS, CPU, LESS_IS_BETTER, MORE_IS_BETTER
+from paceline.whatif.figures import CELL, COUNTS, CPU, GUESSED_MAX, LESS_IS_BETTER, MORE_IS_BETTER
+from paceline.whatif.lengths import GUESSED
 from paceline.whatif.stretch import Stretch
 
 NOISE, GAINS, LOSES, UNKNOWN = "noise", "gains", "loses", "can't tell"
 ANSWERS = {Answer.NO: "no", Answer.YES: "yes", Answer.UNKNOWN: "can't tell"}
 OWNERS_SHOWN = 10
 ANSWERS_SHOWN = 20
+LEAST_SHOWN = 0.01
+"""Shares below this are shown as such."""
 SIDES = ("recorded", "again", "changed")
 JOB_COLUMNS = ("job_id", "pool", "owner", *SIDES, "effect", "within", "verdict")
 CALIBRATION_MS = 60_000
@@ -83,7 +86,10 @@ def body_of(
             for flag, count in sorted(comparison.flags.items())
         },
         "facts": {str(rule): count / comparison.pairs for rule, count in sorted(comparison.rules.items())},
-        "figures": [_figure(effect, calibrated, _size(comparison, effect.resource)) for effect in comparison.effects],
+        "figures": [
+            _figure(effect, calibrated and comparison.tells_of(effect.figure), _size(comparison, effect.resource))
+            for effect in comparison.effects
+        ],
         "jobs": [_job(job, calibrated) for job in comparison.jobs],
         "preemptions": [{**asdict(pair), "effect": pair.changed - pair.again} for pair in comparison.preemptions],
         "answers": [
@@ -163,14 +169,14 @@ def name_of(row: Json) -> str:
 
 def figure_name(row: Json) -> str:
     """A figure as tables show it, with its unit."""
-    words = [row["figure"].replace("_", " ")]
-    if resource := row["resource"]:
-        words.append(("cores" if row["figure"] == "use" else "core") if resource == CPU else resource)
-    if row["unit"]:
-        words.append(row["unit"])
-    if row["figure"] not in COUNTS | {"use"}:
-        words.append("s")
-    return " ".join(words)
+    resource, unit = row["resource"], row["unit"]
+    if row["figure"] == "use":
+        return ("cores" if resource == CPU else resource) + " in use" + (f" ({unit})" if unit else "")
+    name = str(row["figure"].replace("_", " "))
+    if resource:
+        of = "core" if resource == CPU else f"{resource} {unit}".rstrip()
+        return f"{name} ({of}-seconds)"
+    return name if row["figure"] in COUNTS else f"{name} s"
 
 
 def number(value: float | None) -> str:
@@ -220,8 +226,8 @@ def trust_text(body: Json) -> str:
         return "no job began in the stretch, so nothing tells how well it is given again"
     low = "" if trust["calibrated"] else f"; below {trust['min_calibration']:.0%}, so no effect is told"
     return (
-        f"again without a change: {near:.0%} of first starts within 60 s of when they were, {host:.0%} on the same "
-        f"host, {number(trust['preempted_recorded'])} -> {number(trust['preempted_again'])} preempted{low}"
+        f"unchanged run: {near:.0%} of first starts within 60 s of the recorded ones, {host:.0%} on the same host; "
+        f"preempted: {_count(trust['preempted_recorded'])} recorded, {_count(trust['preempted_again'])} again{low}"
     )
 
 
@@ -234,8 +240,23 @@ def lengths_text(body: Json) -> str:
     return f"{', '.join(parts) or 'no runs'}; facts: {_facts(body)}"
 
 
+def guesses_text(body: Json) -> str:
+    """The part of the answer that rests on guessed lengths, and what that keeps from being told; empty: none does."""
+    share = body["lengths"].get(GUESSED, {}).get("core_seconds", 0)
+    if not share:
+        return ""
+    untold = ", so effects on turnaround, ended and use can't be told" * (share > GUESSED_MAX)
+    part = f"{share:.0%}" if share >= LEAST_SHOWN else f"less than {LEAST_SHOWN:.0%}"
+    return f"{part} of the core-seconds rest on guessed lengths: history knows no runs as long as these{untold}"
+
+
+def _count(value: float) -> str:
+    """A mean of counts in few digits."""
+    return number(value).removesuffix(".0")
+
+
 def _facts(body: Json) -> str:
-    return ", ".join(f"{number(count)} {rule}" for rule, count in body["facts"].items()) or "none"
+    return ", ".join(f"{count:,.0f} {rule}" for rule, count in body["facts"].items()) or "none"
 
 
 def markdown_text(text: str) -> str:
@@ -252,6 +273,7 @@ def markdown(body: Json) -> str:
         "",
         f"* Trust: {trust_text(body)}.",
         f"* Lengths: {lengths_text(body)}.",
+        *([f"* **Guessed**: {guesses}."] if (guesses := guesses_text(body)) else []),
         "",
     ]
     if body["conditions"]:

@@ -13,8 +13,10 @@ from pydantic import ValidationError
 
 from events.cell_settings import TYPES, changed
 from events.cell_settings import change_of as change_in
+from events.host_pools import SHARED
 from events.nearest import meant
 from events.records.base import Event
+from events.records.hosts import HostPoolDefined
 from events.records.pools import CellConfigured, PoolDefined
 from events.resources import Kinds
 from events.spec.pool import Limit, PoolSpec, Reservation, Share, from_event
@@ -28,7 +30,8 @@ from processors.entitlement.rows import UNLIMITED, PoolRow
 
 CELL = "cell"
 BY_RESOURCE = {"reservation": Reservation, "limit": Limit, "share": Share}
-LISTS = ("static", "host_pools", "owners", "topology")
+HOST_POOLS = "host_pools"
+LISTS = ("static", HOST_POOLS, "owners", "topology")
 """Fields whose values are written with commas."""
 FIXED = ("path", "cell")
 """The fields of a pool that can't be changed."""
@@ -73,6 +76,8 @@ def change_of(stretch: Stretch, settings: Sequence[Setting], pools: Mapping[str,
     for fact in stretch.facts:
         if isinstance(fact.event, PoolDefined):
             later.setdefault(fact.event.path, fact.event)
+    host_pools = {fact.event.name for fact in stretch.facts if isinstance(fact.event, HostPoolDefined)}
+    _check_host_pools(settings, pools, [*machine.cell.host_pools, *host_pools, SHARED])
     return change_from(machine, stretch.log.cell, settings, pools, later)
 
 
@@ -82,6 +87,18 @@ def pools_of(stretch: Stretch, change: Change) -> set[str]:
     assert isinstance(machine, Entitlement)
     defined = [*change.first, *(fact.event for fact in stretch.facts)]
     return {*machine.pools, *(event.path for event in defined if isinstance(event, PoolDefined))}
+
+
+def _check_host_pools(
+    settings: Sequence[Setting], pools: Mapping[str, Mapping[str, Any]], there: Sequence[str]
+) -> None:
+    """Raises `InvalidValue` where a change names a host pool that isn't there at any time."""
+    lists = [(each.of, each.value) for each in settings if each.field == HOST_POOLS]
+    lists += [(path, body.get(HOST_POOLS)) for path, body in pools.items()]
+    for path, names in lists:
+        for name in names if isinstance(names, list) else ():
+            if name not in there:
+                raise InvalidValue(f"{path}:{HOST_POOLS}: there is no host pool {name}{meant(name, sorted(there))}")
 
 
 def change_from(

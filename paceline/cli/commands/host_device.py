@@ -59,7 +59,7 @@ def print_devices(host: Any, shape: TableOptions = DEFAULT_TABLE) -> None:
     if devices := host.get("devices"):
         table(devices, _columns(devices), shape)
     else:
-        note("no devices are there")
+        note(f"host {host['host_id']} offers no devices one by one")
     for node in host.get("cores", ()):
         where = f"NUMA node {node['numa']}" if node["numa"] >= 0 else "no known NUMA node"
         free = f": {number_ranges(node['free'])}" if node["free"] else ""

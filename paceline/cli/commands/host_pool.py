@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.bounds import INT_MAX
-from events.host_pools import KINDS
+from events.host_pools import KINDS, name_fault
 from events.words import plural
 from paceline.cli.commands.common import (
     DECIDED_S,
@@ -138,6 +138,8 @@ def define(
     """Define a host pool, or change it: what isn't said is as by default."""
     if not elastic and any(value is not None for value in words.values()):
         raise click.UsageError("--lasts, --at-a-time and --keep are of --elastic SOURCE:ABOVE:BELOW")
+    if fault := name_fault(name):
+        raise click.UsageError(fault)
     policies = [_policy(text, words) for text in elastic]
     fields = (name, list(kinds) if kinds else None, description, policies)
     if dry_run:

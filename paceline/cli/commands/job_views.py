@@ -86,7 +86,7 @@ def forecast_text(forecast: "Forecast", zone: str) -> str:
     times = [clock(forecast[each], forecast["made_at"], zone) for each in ("low", "high", "median", "made_at")]
     text = f"{times[0]} … {times[1]} (80 %), most likely {times[2]}; made {times[3]}"
     if forecast["inside_percent"] is None:
-        return f"{text}; no forecast of {forecast['pool']} has come true or not yet"
+        return f"{text}; no forecast of {forecast['pool']} was scored yet"
     return f"{text}; forecasts of {forecast['pool']} last week: {forecast['inside_percent']} % right"
 
 

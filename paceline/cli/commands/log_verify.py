@@ -138,7 +138,7 @@ def verify(
     if save_head and (machine or last):
         raise click.UsageError("--save-head is for a whole log: without --machine and --to")
     if (heads is None) != (trust is None):
-        raise click.UsageError("heads are worth what their key is: give --heads and --trust together")
+        raise click.UsageError("--heads needs --trust KEY, and --trust needs --heads")
     if no_replay and (save_head or not (head or heads)):
         raise click.UsageError("--no-replay is for --head and --heads, and saves no head")
     to_compare = HeadsOption(head, save_head, heads, trusted_key(trust) if trust is not None else None, no_replay)

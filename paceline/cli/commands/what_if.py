@@ -98,11 +98,11 @@ def keeps_1_free(command: Callable[..., int]) -> Callable[..., int]:
 )  # fmt: skip
 @click.option(
     "--fail-if", "conditions", multiple=True, metavar="CONDITION",
-    help="Exit with 1 if this holds, such as 'pool /maps mean_wait > +20%'. May be repeated.",
+    help="Exit with 1 if this holds: 'pool /maps mean_wait > +20%'. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--min-calibration", type=click.FloatRange(0, 1), default=0.8, show_default=True, metavar="SHARE",
-    help="If fewer first starts are within 60 s of when they were, nothing is told.",
+    help="Tell no effect if fewer first starts than this come within 60 s of history.",
 )  # fmt: skip
 @click.option(
     "--resolution", type=Duration(), default="1ms", show_default=True, metavar="TIME",
@@ -138,7 +138,7 @@ def what_if(
     Each pair of runs decides it once without the change and once with it, on the recorded facts and lengths of runs.
     The cell may be running; nothing is written to it. FILE is a log range that `paceline log export` wrote.
 
-    Exits with 1 if a condition of --fail-if holds, with 3 if one can't be told, with 2 if there is nothing to compare.
+    Exit codes with --fail-if: 0: none holds; 1: one holds; 3: one can't be told; 2: there is nothing to compare.
     """
     from paceline.history.start_state import start_of
     from paceline.whatif import report
@@ -272,6 +272,8 @@ def print_answer(body: Json) -> None:
     say(f"{'; '.join(body['change'])}, from {body['from_at']} on; {span(seconds)}, {report.pairs_text(body)}")
     say(f"trust    {report.trust_text(body)}")
     say(f"lengths  {report.lengths_text(body)}")
+    if guesses := report.guesses_text(body):
+        say(f"guessed  {guesses}")
     of_figure = [Column("OF", report.name_of), Column("FIGURE", report.figure_name)]
     verdict = Column("", lambda row: row["verdict"])
     table(report.shown(body), [*of_figure, *_effect_columns(), verdict])
@@ -297,7 +299,7 @@ def _effect_columns() -> list[Column]:
     from paceline.whatif import report
 
     sides = [Column(name.upper(), _number(name), right=True) for name in report.SIDES]
-    return [*sides, Column("EFFECT (90 %)", report.effect_text, right=True)]
+    return [*sides, Column("EFFECT", report.effect_text, right=True)]
 
 
 def _number(name: str) -> Callable[[Any], str]:

@@ -55,7 +55,7 @@ def test_a_time_of_another_day_than_the_forecast_has_its_date(cli, cell, times, 
 def test_a_pool_without_scores_says_so(cli, cell):
     cell.answer("GET", "/v1/jobs/a", job("a", forecast=FORECAST | {"scored": 0, "inside_percent": None}))
     line = line_of(cli("job", "get", "a", "--utc")[1])
-    assert line.endswith("; no forecast of /maps has come true or not yet")
+    assert line.endswith("; no forecast of /maps was scored yet")
 
 
 @pytest.mark.parametrize(

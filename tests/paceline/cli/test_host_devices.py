@@ -53,7 +53,7 @@ def test_a_host_is_shown_with_its_devices_and_cores(cli, cell):
 
 def test_a_host_without_devices_says_so(cli, cell):
     cell.answer("GET", "/v1/hosts/h1", HOST | {"devices": [], "cores": []})
-    assert cli("host", "device", "list", "h1") == (0, "", "no devices are there\n")
+    assert cli("host", "device", "list", "h1") == (0, "", "host h1 offers no devices one by one\n")
     assert cli("host", "device", "list", "h1", "-o", "name") == (0, "", "")
 
 

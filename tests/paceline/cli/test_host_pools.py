@@ -65,6 +65,13 @@ def test_a_policy_that_is_none_is_refused_before_anything_is_sent(cli, cell, tex
     assert cell.writes() == []
 
 
+def test_a_name_that_no_host_pool_can_have_is_refused_with_those_that_can(cli, cell):
+    code, out, err = cli("host-pool", "define", "Bad/Name")
+    assert (code, out) == (2, "")
+    assert "'Bad/Name' is no name of a host pool: 1 to 63 of a-z, 0-9 and ._-, the first a letter or digit" in err
+    assert cell.asked == []
+
+
 @pytest.mark.parametrize("words", [("--lasts", "5m"), ("--at-a-time", "2"), ("--keep", "0")])
 def test_words_of_a_policy_without_one_are_refused(cli, cell, words):
     code, out, err = cli("host-pool", "define", "gpus", *words)

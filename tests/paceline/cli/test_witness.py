@@ -118,8 +118,8 @@ def test_heads_are_nothing_without_their_key(cli: Cli, heads: str) -> None:
     code, out, _ = cli("log", "verify", "--heads", heads, "--trust", "other.pub", "--no-replay")
     assert (code, "signed by no key that is trusted" in out, "FORKED_HEADS" in out) == (1, True, True)
     for words, sentence in (
-        (["--heads", heads], "--heads and --trust together"),
-        (["--trust", "w.pub"], "--heads and --trust together"),
+        (["--heads", heads], "--heads needs --trust KEY, and --trust needs --heads"),
+        (["--trust", "w.pub"], "--heads needs --trust KEY, and --trust needs --heads"),
         (["--heads", heads, "--trust", "", "--no-replay"], "--trust: it is empty: name the public key of the witness"),
         (["--heads", heads, "--trust", " "], "--trust: it is empty"),
         (["--no-replay"], "--no-replay is for --head and --heads"),

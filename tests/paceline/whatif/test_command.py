@@ -115,8 +115,8 @@ def test_a_cell_with_gpus_is_told_of_their_use(tmp_path, capsys):
     words = [*until, "--set", "/research:limit:gpu/a100=2", "--out", str(out), "--fail-if"]
     assert what_if(data, *words, "pool /research use:gpu/a100 < -50%") == 1
     shown = capsys.readouterr().out
-    assert re.search(r"^/research +use gpu/a100 +\d", shown, re.M)
-    assert "use memory" not in shown
+    assert re.search(r"^/research +gpu/a100 in use +\d", shown, re.M)
+    assert "memory in use" not in shown
     summary = json.loads((out / "summary.json").read_text())["figures"]
     use = {row["resource"]: row for row in summary if (row["of"], row["figure"]) == ("pool", "use")}
     assert [(name, row["unit"]) for name, row in use.items()] == [
@@ -127,8 +127,8 @@ def test_a_cell_with_gpus_is_told_of_their_use(tmp_path, capsys):
         amounts = [use[name][side] for name in ("memory", "gpu/a100", "matlab")]
         assert amounts == pytest.approx([4096 * cores, 2 * cores, cores])
     page = (out / "report.html").read_text()
-    assert "cell: use gpu/a100" in page
-    assert "cell: use cores" in page
+    assert "cell: gpu/a100 in use" in page
+    assert "cell: cores in use" in page
     assert what_if(data, *words, "cell use:gpu/a10 < 1") == 2
     assert "did you mean gpu/a100?" in capsys.readouterr().err
 

@@ -1,11 +1,14 @@
 """`--fail-if`: what holds, what doesn't, and what can't be told."""
 
+from dataclasses import replace
+
 import pytest
 
 from events.resources import Unit
 from paceline.client.errors import InvalidValue
 from paceline.whatif.compare import Comparison, Effect, Trust, interval
 from paceline.whatif.conditions import Answer, answers, read_condition, worst
+from paceline.whatif.report import guesses_text
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 
@@ -95,6 +98,26 @@ ALIKE = Comparison(
 def test_a_condition_may_name_a_resource(condition, answer):
     ((_, found),) = answers(ALIKE, [read_condition(condition)], calibrated=True)
     assert found == answer
+
+
+@pytest.mark.parametrize(("guessed", "answer"), [(0, YES), (50, YES), (51, UNKNOWN)])
+def test_a_condition_on_what_lengths_decide_cant_be_told_where_most_are_guessed(guessed, answer):
+    comparison = replace(ALIKE, core_ms={"observed": 100 - guessed, "guessed": guessed})
+    ((_, found),) = answers(comparison, [read_condition("pool /a use < 6")], calibrated=True)
+    assert found == answer
+    assert comparison.tells_of("mean_wait")
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, ""),
+        (0.004, "less than 1% of the core-seconds rest on guessed lengths: history knows no runs as long as these"),
+        (0.5, "50% of the core-seconds rest on guessed lengths: history knows no runs as long as these"),
+    ],
+)
+def test_the_part_that_rests_on_guesses_is_told(share, text):
+    assert guesses_text({"lengths": {"guessed": {"runs": 1.0, "core_seconds": share}}}) == text
 
 
 @pytest.mark.parametrize(

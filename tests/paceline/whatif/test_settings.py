@@ -86,6 +86,8 @@ def test_what_is_no_change_is_refused_with_what_to_write(text, why):
     ("text", "why"),
     [
         ("/bb:share=2", "there is no pool /bb"),
+        ("/b:closed=maybe", "/b:closed must be true or false"),
+        ("/b:host_pools=shard", r"/b:host_pools: there is no host pool shard; did you mean shared\?"),
         ("/b:share=many", "/b:share must be a whole number"),
         ("/b:limit:cpu=lots", "/b:limit:cpu"),
         ("cell:preemption_delay=soon", "cell:preemption_delay"),
