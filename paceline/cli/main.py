@@ -79,6 +79,7 @@ Exit codes:
   9    the token is wrong, or doesn't permit it
   124  --timeout has passed
   130  interrupted; jobs keep running
+  143  ended by SIGTERM
 
 \b
 Environment, where no option says otherwise:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -27,6 +28,8 @@ KEPT_MAX = 8
 """Answers that are kept."""
 WATCH_S = 0.2
 ERROR_MAX = 1000
+CLOSE_S = 5.0
+"""So long the end of a process is waited for when the server ends."""
 PIPE_S = 1.0
 """So long what a process wrote is waited for when it has ended."""
 
@@ -59,6 +62,7 @@ class CellWhatIfs:
         self._wanted_until = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
+        self._thread: threading.Thread | None = None
 
     def ask(self, question: Question) -> AskedWhatIf:
         """Implements `WhatIfs.ask`."""
@@ -74,7 +78,8 @@ class CellWhatIfs:
             self._running, self._wanted_until = question.id, now + LEASE_S
             what_if = AskedWhatIf(question)
             self._keep(what_if)
-            threading.Thread(target=self._work, args=(question, now), name="what-if", daemon=True).start()
+            self._thread = threading.Thread(target=self._work, args=(question, now), name="what-if", daemon=True)
+            self._thread.start()
             return what_if
 
     def look(self, what_if_id: str) -> AskedWhatIf | None:
@@ -95,6 +100,8 @@ class CellWhatIfs:
         self._closed = True
         if (process := self._process) is not None:
             _end(process)
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
 
     def _wanted(self, what_if_id: str) -> None:
         self._what_ifs[what_if_id] = self._what_ifs.pop(what_if_id)
@@ -117,10 +124,19 @@ class CellWhatIfs:
             self._keep(done)
 
     def _run(self, question: Question, started: float) -> AskedWhatIf:
+        with TemporaryDirectory(prefix="paceline-what-if-") as folder:  # a process that is ended leaves its own
+            return self._run_in(folder, question, started)
+
+    def _run_in(self, folder: str, question: Question, started: float) -> AskedWhatIf:
         order = WhatIfOrder(self._address, *question, memory_mib=self._limits.memory_mib)
         pipe = subprocess.PIPE
         process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+            self._command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "TMPDIR": folder},
         )
         self._process = process
         reader = _Reader(process, self._progress)

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
@@ -18,14 +19,30 @@ from projections.access.grants import now_ms
 from projections.api.context import Context, Wait
 from projections.api.problems import ANSWERED, Problem, not_found
 from projections.api.what_if_questions import AskedWhatIf, Question, WhatIfs
+from projections.queries.known_names import unknown_pool
 from projections.record_json import at as time_text
 
 CHANGES_MAX, CHANGE_MAX, FILE_MAX = 50, 1000, 256 * 1024
 """Changes in a question; characters of one, and of a change file."""
 RUNS_MAX = 20
+FIRST_YEAR = 1970
 LOOK_S = 0.1
 """Seconds after which a request that waits looks again."""
 ROUTE = "/v1/what-ifs/{what_if_id}"
+
+
+def _time(value: object, read: ValidatorFunctionWrapHandler) -> datetime:
+    try:
+        time_: datetime = read(value)
+    except ValidationError as error:
+        text = "must be a time such as 2026-11-18T06:00:00Z; how long ago, as in -7d, only the command takes"
+        raise PydanticCustomError("time", text) from error
+    if time_.year < FIRST_YEAR:
+        raise PydanticCustomError("time", f"is before {FIRST_YEAR}")
+    return time_
+
+
+Time = Annotated[datetime, WrapValidator(_time)]
 
 
 class WhatIfBody(BaseModel):
@@ -33,8 +50,8 @@ class WhatIfBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    from_: Annotated[datetime, Field(alias="from", description="Start of the stretch.")]
-    to: Annotated[datetime, Field(description="End of the stretch.")]
+    from_: Annotated[Time, Field(alias="from", description="Start of the stretch.")]
+    to: Annotated[Time, Field(description="End of the stretch.")]
     changes: list[Annotated[str, Field(min_length=1, max_length=CHANGE_MAX)]] = Field(
         default=[], max_length=CHANGES_MAX, description="What is otherwise, each as `paceline what-if --set` takes it."
     )
@@ -94,7 +111,16 @@ def begin(context: Context, question: Question) -> AskedWhatIf:
         raise _wrong("to", "is in the future: what-ifs are about history")
     if not question.changes and not question.change_file.strip():
         raise _wrong("changes", "say what is otherwise, such as /maps:share=2")
+    if not question.change_file and (unknown := _unknown_pool(context, question)):
+        raise _wrong("changes", unknown)
     return what_ifs.ask(question)
+
+
+def _unknown_pool(context: Context, question: Question) -> str:
+    """A sentence about the first pool of the changes that isn't there; empty: all are."""
+    paths = [path for path in (each.partition(":")[0] for each in question.changes) if path.startswith("/")]
+    with context.views.read() as connection:
+        return next(filter(None, (unknown_pool([connection], path) for path in paths)), "")
 
 
 async def _until_over(what_ifs: WhatIfs, what_if: AskedWhatIf, seconds: float) -> AskedWhatIf:

@@ -1,12 +1,14 @@
 """Helpers of several commands: options that name a cell, output formats, completion of live names."""
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -50,6 +52,25 @@ def _from(start: datetime, text: str, sign: int) -> str | None:
         return None if seconds is None else _utc(start + timedelta(seconds=sign * seconds))
     except OverflowError:
         return None
+
+
+@contextmanager
+def ends_by_sigterm() -> Iterator[None]:
+    """SIGTERM, as CI and `timeout` send it, ends what is within as an exception does: temporary folders, which may hold
+    all of a history, are removed. The exit code is the shell's.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Duration(click.ParamType):

@@ -10,6 +10,7 @@ from paceline.cli.commands.common import (
     Since,
     Target,
     data_option,
+    ends_by_sigterm,
     examples,
     log_options,
     only_the_file,
@@ -43,6 +44,7 @@ TIME = "2026-08-21T10:40Z"
 )
 @click.option("--to", "end", type=Since(), metavar="TIME", help="End of the log range. [default: now]")
 @click.option("--anonymise", is_flag=True, help="Replace all texts of users and operators by names.")
+@ends_by_sigterm()
 def export(
     file: Path, data: Path | None, config: Path | None, log: Json, start: str, end: str | None, anonymise: bool
 ) -> None:
@@ -119,6 +121,7 @@ def import_(file: Path, data: Path) -> None:
 )
 @click.option("--since", metavar="TIME", help="Ignore changes before this time.")
 @report_option
+@ends_by_sigterm()
 def bisect(
     file: Path | None,
     data: Path | None,

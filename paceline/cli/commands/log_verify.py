@@ -13,7 +13,15 @@ import click
 
 from events.bounds import INT_MAX, LONG_MAX
 from events.topics import MACHINES, rounds_of
-from paceline.cli.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
+from paceline.cli.commands.common import (
+    Target,
+    data_option,
+    ends_by_sigterm,
+    examples,
+    log_options,
+    only_the_file,
+    output_option,
+)
 from paceline.cli.commands.log_heads import compare_heads, trusted_key
 from paceline.cli.commands.sides import sides
 from paceline.client.json_type import Json
@@ -94,6 +102,7 @@ class HeadsOption(NamedTuple):
 @click.option("--trust", metavar="KEY|FILE", help="Public key of the witness, for --heads.")
 @click.option("--no-replay", is_flag=True, help="Compare with --head or --heads only; replay nothing.")
 @output_option
+@ends_by_sigterm()
 def verify(
     file: Path | None,
     data: Path | None,

@@ -19,6 +19,7 @@ from paceline.cli.commands.common import (
     Duration,
     Since,
     data_option,
+    ends_by_sigterm,
     examples,
     log_options,
     only_the_file,
@@ -112,6 +113,7 @@ def keeps_1_free(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--build", metavar="PYTHON", help="Let the Paceline of this interpreter decide the changed side.")
 @click.option("--out", type=FOLDER, metavar="DIR", help="Write report.html, report.md and summary.json there.")
 @output_option
+@ends_by_sigterm()
 @keeps_1_free
 def what_if(
     history: Path | None,

@@ -208,12 +208,36 @@ def test_what_it_may_not_take_of_memory_is_told(server: Server) -> None:
         (WHEN, "/changes"),
         ({**ASKED, "runs": 0}, "/runs"),
         ({**ASKED, "more": 0}, "/more"),
+        ({**ASKED, "from": "-5m"}, "/from"),
+        ({**ASKED, "from": "0001-01-01T00:00:00+23:59"}, "/from"),
+        ({**ASKED, "changes": ["/bb:share=3"]}, "/changes"),
     ],
 )
 def test_what_is_no_question_is_refused(server: Server, body: dict[str, Any], pointer: str) -> None:
     answer = server.client.post("/v1/what-ifs", json=body)
     assert answer.status_code == 422
     assert [each["pointer"] for each in answer.json()["errors"]] == [pointer]
+
+
+def test_what_is_meant_is_told(server: Server) -> None:
+    no_time = server.client.post("/v1/what-ifs", json={**ASKED, "from": "-5m"}).json()
+    assert "must be a time such as 2026-11-18T06:00:00Z" in no_time["errors"][0]["message"]
+    no_pool = server.client.post("/v1/what-ifs", json={**ASKED, "changes": ["/bb:share=3"]}).json()
+    assert "there is no pool /bb; did you mean /b" in no_pool["errors"][0]["message"]
+
+
+@pytest.mark.outside
+def test_what_its_process_leaves_in_temporary_folders_goes_with_it(
+    made: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    leaves = f"import tempfile; open(tempfile.mkdtemp() + '/left', 'w').close(); {HANGS}"
+    asked = made(leaves)
+    asked.cell.ask(question(1))
+    until(lambda: asked.cell.look(question(1).id).done, "progress")
+    assert [each.name for each in tmp_path.rglob("left")] == ["left"]
+    asked.cell.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_asking_takes_a_token(server: Server) -> None:

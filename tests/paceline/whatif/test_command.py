@@ -1,8 +1,11 @@
 """`paceline what-if` as it is called: its exit codes, and the files that it writes."""
 
 import json
+import os
 import re
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +22,7 @@ from paceline.simulate.world.cell import START_MS
 from paceline.whatif.files import write
 from paceline.whatif.report import markdown
 from paceline.whatif.stretch import read_stretch
+from tests.browser.cells import until
 from tests.helpers.page import Page
 
 DATA = re.compile(r'<script type="application/json" id="plot-([a-z0-9-]+)">(.*?)</script>')
@@ -254,6 +258,29 @@ def test_a_full_disk_is_no_condition_and_leaves_no_half_a_file(cell, tmp_path, c
     assert f"paceline: {tmp_path}/out" in (told := capsys.readouterr().err)
     assert "can't be written" in told
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("command", ["what-if", "verify"])
+def test_sigterm_leaves_no_history_in_temporary_folders(tmp_path, command):
+    """It comes while the history is read: from a pipe, into which nobody writes."""
+    fed, folder = tmp_path / "fed.avro", tmp_path / "tmp"
+    folder.mkdir()
+    words = {
+        "what-if": ["what-if", str(fed), *WHEN, "--set", "/a:share=3"],
+        "verify": ["log", "verify", str(fed)],
+    }[command]
+    os.mkfifo(fed)
+    main = [sys.executable, "-m", "paceline", *words]
+    process = subprocess.Popen(main, env={**os.environ, "TMPDIR": str(folder)}, stdin=subprocess.DEVNULL)
+    try:
+        until(lambda: any(folder.iterdir()), "a temporary folder")
+        process.terminate()
+        assert process.wait(30) == 143
+    finally:
+        process.kill()
+        process.wait()
+    assert list(folder.iterdir()) == []
 
 
 def test_a_fault_of_ours_is_no_condition(cell, monkeypatch, capsys):
