@@ -6,7 +6,9 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
 from events.log.port import Log
+from events.nearest import meant
 from events.pool_paths import ROOT
+from events.resources import is_gpu
 from events.spec.settings import settings_json
 from paceline.client.cause_models import Blame
 from projections.api.context import Context, Reading
@@ -16,10 +18,17 @@ from projections.queries import blame, entities, host_maintenance, pool_tree, ta
 from projections.queries.blame_fields import BadTarget, Target, read_target
 from projections.queries.host_certificates import newest_certificate
 from projections.queries.known_names import nearest_pool
-from projections.queries.resources import settings_of
+from projections.queries.resources import kinds_of, settings_of
 from projections.views.rows import JobRow
 
 TARGET_MAX = 500
+AMOUNTS = frozenset(
+    {
+        *("reservation", "limit", "share", "entitlement", "demand", "allocation", "held", "without_hosts"),
+        *("capacity", "allocated", "used", "slack"),
+    }
+)
+"""Fields whose parts are resources."""
 
 
 def routes(context: Context) -> APIRouter:
@@ -49,6 +58,11 @@ def blamed(connection: Connection, log: Log, text: str, now_ms: int) -> Blame:
     value = body.get(target.field)
     if target.part and not isinstance(value, dict | list):
         raise Problem(400, "BAD_TARGET", f"{target.field} of {text[:100]!r} has no parts: leave out :{target.part}")
+    if isinstance(value, dict) and target.field in AMOUNTS and target.part and not is_gpu(target.part):
+        names = {*kinds_of(connection).names, *value, "others"}
+        if target.part not in names:
+            end = meant(target.part, names) or f": there are {', '.join(sorted(names))}"
+            raise Problem(400, "BAD_TARGET", f"{target.part[:60]!r} in {text[:100]!r} is no resource of this cell{end}")
     part = blame.part_of(value, target.part)
     return blame.blame_json(connection, log, target, text, part, job)
 

@@ -60,7 +60,7 @@ JOB: Mapping[str, Field] = {
     **_each("last", "killed_by", "RunsEnded", *_SUBMITTED),
     **_each("last", "version", "UpdateStarted", *_SUBMITTED),
     **_each("last", "update", *_UPDATED, *_SUBMITTED),
-    **_each("headline", "reason next_wake_up forecast"),
+    **_each("headline", "reason next_wake_up forecast no_forecast"),
 }
 TASKS: Mapping[str, tuple[str, ...]] = {
     "queued": ("GangsQueued", "RunsOrdered", "RunsEnded"),

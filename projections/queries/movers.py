@@ -113,6 +113,8 @@ class Movers:
         for entry in self._entries(self._history, kinds):
             if ends and entry.event == RunsEnded.__name__ and ends.upper() not in self._ended(entry):
                 continue
+            if self._target.field == "waiting_since" and self._job and self._job.waits_ms not in (0, entry.at_ms):
+                continue  # others of its tasks have come or gone meanwhile
             if self._target.field != "priority" or self._has_priority(entry):
                 return Start(_place(entry))
         return None

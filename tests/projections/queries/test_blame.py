@@ -1,11 +1,14 @@
 """Who moved a value last, over the API: planted actors change things, and the right one is named."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from events.records.pools import PoolDefined
 from paceline.cli.main import cli
 from paceline.client.client import Client
 from paceline.client.host_models import Host
@@ -15,13 +18,19 @@ from projections.api.app import create_app
 from projections.queries.blame_fields import FIELDS
 from projections.views.projector import Projector
 from tests.helpers.moved_cell import moved_cell
+from tests.helpers.whole_cell import Cell
 from tests.projections.conftest import LISTEN, TOKEN, CheckedClient
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedClient]:
-    cell = moved_cell()
-    projector = Projector(cell.log, tmp_path_factory.mktemp("views"))
+    with served(moved_cell(), tmp_path_factory.mktemp("views")) as client:
+        yield client
+
+
+@contextmanager
+def served(cell: Cell, folder: Path) -> Iterator[CheckedClient]:
+    projector = Projector(cell.log, folder)
     projector.fold_whole()
     app = create_app(projector.views, cell.log, token=TOKEN, listen=LISTEN, cell_info=dict)
     yield CheckedClient(app, f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"})
@@ -97,6 +106,17 @@ def test_what_a_host_said_is_of_its_agent(api: CheckedClient, of: str, name: str
     assert not body["by"]["actor"]["verified"]
 
 
+def test_a_wait_began_with_the_record_of_that_time(tmp_path: Path) -> None:
+    cell = Cell(hosts=1)
+    cell.append(PoolDefined(path="/one", command_id="1", limit={"cpu": 1000}))
+    cell.submit("slow", pool="/one", instances=4, resources={"cpu": 1000}, duration_ms=2000)
+    cell.run(5000)  # others of its tasks were ordered meanwhile
+    with served(cell, tmp_path) as client:
+        body = asked(client, "slow:waiting_since")
+    [moved] = [each for each in body["records"] if each["position"] == body["moved"]]
+    assert moved["at"] == body["value"]
+
+
 def test_a_setting_that_nobody_set_has_its_default(api: CheckedClient) -> None:
     body = asked(api, "cell:hold_for")
     assert (body["value"], body["moved"], body["by"], body["records"]) == ("10m", None, None, [])
@@ -127,6 +147,7 @@ def test_every_field_of_get_has_a_blame(api: CheckedClient, kind: Any) -> None:
         ("low:stat", 400, "did you mean state?"),
         ("/a:nothing", 400, "Its fields: admitted, allocation"),
         ("/a:closed:x", 400, "leave out :x"),
+        ("/a:limit:cpus", 400, "did you mean cpu?"),
         ("host/sim-1:nothing", 400, "Its fields: allocated"),
         ("cell:nothing", 400, "of the cell"),
         ("low/x:state", 400, "JOB/TASK"),
