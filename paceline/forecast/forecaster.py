@@ -22,7 +22,8 @@ CLASS_WAITS = 300
 LONGER_MIN = 5
 """So many waits of jobs of its size make a forecast."""
 SCORES_MIN = 30
-"""With fewer scores a forecast is shown as it was made."""
+WIDE = 4.0
+"""An interval is widened so many times before anything was scored, and less with each score up to `SCORES_MIN`."""
 WAITED_MS = 60_000
 """A job that waits for less has no forecast yet."""
 WORK_MAX = 200_000
@@ -135,9 +136,9 @@ class Forecaster:
     def widen(self, raw: Raw) -> Quantiles:
         """A forecast widened by what was missed before."""
         windows = self._missed[raw.method]
-        if len(windows[0]) < SCORES_MIN:
-            return raw.quantiles
-        return widened(raw.quantiles, sum(window.quantile(0.8) for window in windows) / len(windows))
+        weight = min(1.0, len(windows[0]) / SCORES_MIN)
+        factor = sum(window.quantile(0.8) for window in windows) / len(windows) if weight else 0.0
+        return widened(raw.quantiles, weight * factor + (1 - weight) * WIDE)
 
     def learn(self, forecast: Forecast, waited_ms: int) -> None:
         """Takes what came of a forecast."""
