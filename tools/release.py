@@ -70,9 +70,10 @@ def keep(release: str, golden: Path) -> None:
             )
     present = (schema for folder in schemas.FOLDERS for schema in _loaded(folder))
     read = {_name(stage): stage for schema in present for stage in stages(schema)}
-    for stem, schema in read.items():
-        _write(golden / f"{stem}.avsc", schema)
-    schemas_of = {**earlier, release: sorted({*read, *(stem for stems in earlier.values() for stem in stems)})}
+    before = {stem for stems in earlier.values() for stem in stems}
+    for stem in read.keys() - before:  # what an earlier release has written stays to the byte, its texts too
+        _write(golden / f"{stem}.avsc", read[stem])
+    schemas_of = {**earlier, release: sorted({*read, *before})}
     for path in golden.glob("*.avsc"):
         if path.stem not in schemas_of[release]:
             path.unlink()

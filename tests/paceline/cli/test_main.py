@@ -40,8 +40,10 @@ def test_help_and_version_import_nothing_heavy(args):
     assert result.stdout.splitlines()[-1] == "[]"
 
 
-def test_version(cli):
-    assert cli("--version") == (0, f"paceline {paceline.__version__}.dev0\n", "")
+def test_version(cli, monkeypatch):
+    assert cli("--version") == (0, f"paceline {paceline.__version__}\n", "")
+    monkeypatch.setattr("paceline.cli.main.__version__", "99.0.0")
+    assert cli("--version") == (0, "paceline 99.0.0.dev0\n", "")
 
 
 def test_the_token_of_the_example_is_refused(cli, monkeypatch):
