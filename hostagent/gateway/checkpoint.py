@@ -1,25 +1,20 @@
 """The gateway's fold on disk: a file that may be deleted at any time."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from events.log.port import LogFault
+from events.process.whole_files import write_whole
 
 FORMAT = 11
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
     """Puts the file in place whole. Raises `LogFault` where the disk doesn't take it."""
-    part = path.with_suffix(".part")
     try:
-        with part.open("wb") as file:
-            file.write(msgspec.msgpack.encode({"format": FORMAT, **state}))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_whole(path, msgspec.msgpack.encode({"format": FORMAT, **state}))
     except OSError as error:
         raise LogFault(
             f"The gateway's {path} can't be written: {error.strerror}. Make room, or let it write there, "

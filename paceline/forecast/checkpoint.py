@@ -1,12 +1,12 @@
 """All that forecasts are made from, in a file that may be deleted at any time: the log has it too."""
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from events.acceptance import Chain
 from events.log.port import LogFault
+from events.process.whole_files import write_whole
 from events.structs import known
 from paceline.forecast.book import BookState
 from paceline.forecast.forecaster import Forecast, ForecasterState
@@ -30,13 +30,8 @@ class Checkpoint(msgspec.Struct):
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Puts the file in place whole. Raises `LogFault` where the disk doesn't take it."""
-    part = path.with_suffix(".part")
     try:
-        with part.open("wb") as file:
-            file.write(msgspec.msgpack.encode(checkpoint))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_whole(path, msgspec.msgpack.encode(checkpoint))
     except OSError as error:
         raise LogFault(
             f"The forecaster's {path} can't be written: {error.strerror}. Make room, or let it write there, "

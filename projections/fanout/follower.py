@@ -6,7 +6,6 @@ beginning without gaps, and after a crash only its last round may be incomplete:
 saves reading the rounds from the start; it may be deleted at any time.
 """
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from prometheus_client import Counter, Gauge
 from events.acceptance import Chain
 from events.codec import CodecError, decode
 from events.log.port import Log, LogFault, LogGap, LogRecord, gap
+from events.process.whole_files import write_whole
 from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.structs import known
@@ -109,13 +109,8 @@ class Follower:
             self._saved = self.position
 
     def _write(self, value: bytes) -> None:
-        part = self._path.with_suffix(".part")
         try:
-            with part.open("wb") as file:
-                file.write(value)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
+            write_whole(self._path, value)
         except OSError as error:
             raise LogFault(f"can't write {self._path}: {error}") from error
 
