@@ -28,7 +28,6 @@ from paceline.whatif.added_hosts import facts_of, loss_of
 from paceline.whatif.branch import Change, Timed
 from paceline.whatif.settings import CELL, COMMAND, Setting, change_of
 from paceline.whatif.stretch import Stretch
-from processors.entitlement.machine import Entitlement
 from processors.lifecycle.machine import Lifecycle
 from processors.placement.machine import Placement
 
@@ -286,8 +285,7 @@ class _Reader:
             self._lines.append(f"job {job_id} has priority {priority}")
 
     def _check_jobs(self) -> Iterator[Fault]:
-        machine = self._stretch.fold("entitlement").machine
-        assert isinstance(machine, Entitlement)
+        machine = self._stretch.entitlement
         paths = {*machine.pools, *(str(pool.path) for pool in self._file.pools)}
         paths |= {getattr(fact.event, "path", "") for fact in self._stretch.facts}
         seen = {*self._stretch.runs.jobs, *self._jobs}

@@ -20,7 +20,6 @@ from events.records.placement import HostAnswered, HostsAnswered
 from events.records.rounds import RoundCommitted
 from events.topics import HOSTS, JOBS, POOLS, rounds_of
 from paceline.whatif.stretch import Stretch
-from processors.entitlement.machine import Entitlement
 
 MACHINES = ("entitlement", "placement", "lifecycle")
 TOPICS = tuple(map(rounds_of, MACHINES))
@@ -88,8 +87,7 @@ class Decided:
         self.answers: dict[FactAt, Answer] = {}
         """Answers by the fact. Repeats of an answer are left out."""
         self.series = PoolSeries(stretch.from_ms, stretch.to_ms)
-        machine = stretch.fold("entitlement").machine
-        assert isinstance(machine, Entitlement)
+        machine = stretch.entitlement
         names = machine.queues.kinds.names
         for pool, row in machine.shared.reported.items():
             columns = (getattr(row, meaning) for meaning in MEANINGS)

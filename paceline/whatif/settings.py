@@ -70,8 +70,7 @@ def read_setting(text: str) -> Setting:
 
 def change_of(stretch: Stretch, settings: Sequence[Setting], pools: Mapping[str, Mapping[str, Any]]) -> Change:
     """The change of a branch, as `change_from`."""
-    machine = stretch.fold("entitlement").machine
-    assert isinstance(machine, Entitlement)
+    machine = stretch.entitlement
     later: dict[str, PoolDefined] = {}
     for fact in stretch.facts:
         if isinstance(fact.event, PoolDefined):
@@ -83,8 +82,7 @@ def change_of(stretch: Stretch, settings: Sequence[Setting], pools: Mapping[str,
 
 def pools_of(stretch: Stretch, change: Change) -> set[str]:
     """The paths of all pools that a branch may have."""
-    machine = stretch.fold("entitlement").machine
-    assert isinstance(machine, Entitlement)
+    machine = stretch.entitlement
     defined = [*change.first, *(fact.event for fact in stretch.facts)]
     return {*machine.pools, *(event.path for event in defined if isinstance(event, PoolDefined))}
 

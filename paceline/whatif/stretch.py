@@ -70,6 +70,13 @@ class Stretch:
         """All that history tells of lengths."""
         return KnownLengths(self.runs)
 
+    @cached_property
+    def entitlement(self) -> Entitlement:
+        """Entitlement at the start, to be looked at alone."""
+        machine = self.fold("entitlement").machine
+        assert isinstance(machine, Entitlement)
+        return machine
+
     def folds(self) -> dict[str, Fold]:
         """The machines at the start, made for a branch that uses them up."""
         return {name: self.fold(name) for name in self.stores}
@@ -82,9 +89,7 @@ class Stretch:
 
     def units(self, first: Iterable[Event] = ()) -> dict[str, Unit]:
         """The units of all kinds that the cell has at the end, by name, if these facts come first."""
-        machine = self.fold("entitlement").machine
-        assert isinstance(machine, Entitlement)
-        settings = machine.cell.settings
+        settings = self.entitlement.cell.settings
         for event in chain(first, (fact.event for fact in self.facts)):
             if isinstance(event, CellConfigured) and not change_fault(settings, change := change_of(event)):
                 settings = changed(settings, change)
