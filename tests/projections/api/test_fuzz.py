@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from events import wrong_tokens
 from events.records.pools import CellConfigured, RoleBound
 from hostagent.listen_address import bound
 from hostagent.server import Server
@@ -107,6 +108,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("READ_WAIT_S", "WAIT_MAX_S", "POOL_WAIT_S"):
             patch.setattr(context, name, 0.0)
+        patch.setattr(wrong_tokens, "FIRST_S", 0.0)
         patch.setattr(stream, "_follow", _nothing)
         held = Site(tmp_path_factory.mktemp("views"))
         yield held
