@@ -41,9 +41,9 @@ def test_all_bytes_are_columns_with_a_type_or_hashes_or_packed_records() -> None
 def test_the_type_of_a_column_leaves_every_fingerprint_of_a_release_as_it_is(path: Path) -> None:
     old = json.loads(path.read_text())
     new = json.loads(next(file for file in FILES if file.stem == old["name"]).read_text())
-    name, print_ = path.stem.rsplit("-", 1)
+    print_ = path.stem.rsplit("-", 1)[1]
     assert fingerprint_of(old).hex() == print_
-    assert f"{name}-{print_}" in json.loads((schemas.GOLDEN / RELEASES).read_text())["0.3.0"]
+    assert any(path.stem in of_one for of_one in json.loads((schemas.GOLDEN / RELEASES).read_text()).values())
     names = [field["name"] for field in old["fields"]]
     types = {field["name"]: field["type"] for field in old["fields"]}
     kept = [{**field, "type": types[field["name"]]} for field in new["fields"] if field["name"] in types]
