@@ -27,7 +27,7 @@ from paceline.services.process_setup import GC_THRESHOLDS
 from paceline.services.settings import Settings
 from paceline.whatif.change_file import ReadFile, read_change, whole_change
 from paceline.whatif.compare import compare
-from paceline.whatif.conditions import answers, read_condition
+from paceline.whatif.conditions import answers, check, read_condition
 from paceline.whatif.html import values_of
 from paceline.whatif.report import body_of, is_calibrated
 from paceline.whatif.settings import read_setting
@@ -73,6 +73,7 @@ def answer(log: Log, order: WhatIfOrder, say: Say) -> Json:
     from_ms = begins_ms if order.from_ms < (begins_ms := begin_ms(log)) < order.to_ms else order.from_ms
     stretch = read_stretch(log, from_ms, order.to_ms, lambda name: start_of(Path(order.log.data), name))
     change = whole_change(stretch, read, settings)
+    check(conditions, stretch, change)
 
     def at(pair: int, changed: bool, now_ms: int) -> None:
         side = (now_ms - from_ms) / (order.to_ms - from_ms)

@@ -9,8 +9,11 @@ from events.nearest import meant
 from events.resources import Unit
 from events.time_units import MS_OF_UNIT, span_s
 from paceline.client.errors import InvalidValue
+from paceline.whatif.branch import Change
 from paceline.whatif.compare import Comparison, Effect
 from paceline.whatif.figures import BY_RESOURCE, CELL, CPU, FIGURES, OF_TIMES, Group, groups_of
+from paceline.whatif.settings import pools_of
+from paceline.whatif.stretch import Stretch
 
 _CONDITION = re.compile(
     r"\s*(?:(pool|owner)\s+(\S+)|(cell))\s+([a-z0-9_]+)(?::([a-z0-9._/-]+))?\s*"
@@ -117,13 +120,21 @@ def _bound(text: str, figure: str, number: str, unit: str) -> float:
     return seconds
 
 
-def check_pools(conditions: Iterable[Condition], pools: Iterable[str]) -> None:
-    """Raises `InvalidValue` where a condition is about a pool that isn't one of these, nor above one of them."""
-    names = {name for path in pools for kind, name in groups_of(path, "") if kind == "pool"}
+def check(conditions: Iterable[Condition], stretch: Stretch, change: Change) -> None:
+    """Raises `InvalidValue` where a condition is about a pool, an owner or a resource that no branch has."""
+    parties = {(path, "") for path in pools_of(stretch, change)}
+    parties |= {(job.pool, job.owner) for job in stretch.runs.jobs.values()}
+    parties |= {(job.pool, job.owner) for job in change.jobs.values()}
+    parties |= {(refused.pool, refused.owner) for refused in stretch.runs.refused}
+    groups = {(CELL, ""), *(group for party in parties for group in groups_of(*party))}
+    units = stretch.units(change.first)
     for condition in conditions:
-        kind, path = condition.group
-        if kind == "pool" and path not in names:
-            raise InvalidValue(f"{condition.text!r}: there is no pool {path}{meant(path, sorted(names))}")
+        kind, name = condition.group
+        if condition.group not in groups:
+            names = sorted(name for of, name in groups if of == kind)
+            raise InvalidValue(f"{condition.text!r}: there is no {kind} {name}{meant(name, names)}")
+        if condition.resource:
+            _check_resource(condition, units)
 
 
 def answers(
@@ -135,8 +146,6 @@ def answers(
     out = []
     for condition in conditions:
         figure, resource = condition.figure, condition.resource
-        if resource:
-            _check_resource(condition, comparison.units)
         nothing = Effect(condition.group, figure, 0, 0, 0, 0, 0, 0, resource)  # no job of the group asks for it
         effect = effects.get((condition.group, figure, resource), nothing)
         if condition.group not in groups:

@@ -147,9 +147,9 @@ def what_if(
     from paceline.whatif.build_side import SideOrder, elsewhere
     from paceline.whatif.change_file import ReadFile, read_change, whole_change
     from paceline.whatif.compare import compare
-    from paceline.whatif.conditions import answers, check_pools, read_condition, worst
+    from paceline.whatif.conditions import answers, check, read_condition, worst
     from paceline.whatif.files import check_writable, write
-    from paceline.whatif.settings import pools_of, read_setting
+    from paceline.whatif.settings import read_setting
     from paceline.whatif.stretch import read_stretch
 
     only_the_file(history, data, log)
@@ -166,7 +166,7 @@ def what_if(
         from_ms, to_ms = _times(history, start, end, base)
         stretch = read_stretch(base, from_ms, to_ms, lambda name: start_of(folder, name))
         change = whole_change(stretch, read, changes)
-        check_pools(bounds, {*pools_of(stretch, change), *(job.pool for job in stretch.runs.jobs.values())})
+        check(bounds, stretch, change)
         take = partial(_keep, stretch, folder, out) if keep and out is not None else None
         say_it, unit_ms, jitter_ms = _say(from_ms, to_ms, runs), max(1, round(resolution * 1000)), round(jitter * 1000)
         order = SideOrder.of(opened, base, stretch, settings, file, range(seed, seed + runs), jitter_ms, unit_ms)

@@ -236,8 +236,15 @@ def test_what_cant_be_answered_is_told_before_the_runs(cell, tmp_path, monkeypat
     (tmp_path / "file").write_text("")
     assert what_if(cell, "--set", "/a:share=3", "--out", str(tmp_path / "file" / "out")) == 2
     assert f"{tmp_path}/file/out can't be written: Not a directory" in capsys.readouterr().err
-    assert what_if(cell, "--set", "/a:share=3", "--fail-if", "pool /bb mean_wait > +1s") == 2
-    assert "there is no pool /bb; did you mean /b" in capsys.readouterr().err
+    for condition, why in {
+        "pool /bb mean_wait > +1s": "there is no pool /bb; did you mean /b",
+        "owner nobody mean_wait > +1s": "there is no owner nobody",
+        "pool /a use:memori < 6": "unknown resource memori; the cell has cpu, memory, disk, gpu",
+        "pool /a use:gpu < 6GiB": "gpu isn't a size: leave out GiB",
+        "pool /a use:memory < 6": "memory is a size: write such as 4GiB",
+    }.items():
+        assert what_if(cell, "--set", "/a:share=3", "--fail-if", condition) == 2
+        assert why in capsys.readouterr().err
 
 
 @contextmanager
