@@ -106,14 +106,19 @@ def test_a_keeper_that_hangs_keeps_no_run_that_is_to_be_killed(tmp_path: Path, m
 
 
 def test_a_run_that_survives_its_kill_is_reported_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a process in state D does: here the signals go nowhere."""
+    """As a process in state D does: here nobody sends a signal, neither the agent nor the keeper."""
     runs = Runs(tmp_path)
     key = RunKey("j", 0, 1)
-    run = runs.start(key, Launch(("sh", "-c", 'trap "" TERM; sleep 600'), dict(os.environ), 600_000))
+    stays = f'trap "touch heard" TERM; cd {tmp_path}; {READY}'
+    run = runs.start(key, Launch(("sh", "-c", stays), dict(os.environ), 600_000))
     until(lambda: runs.poll() and run.state)
+    until((tmp_path / "ready").exists)
     runs.acknowledged(runs.unreported())
+    runs.stop(key)
+    until((tmp_path / "heard").exists)
     with monkeypatch.context() as patch:
         patch.setattr("hostagent.runs.kill_processes", lambda folder: True)
+        patch.setattr(runs.keepers, "stop", lambda name: None)
         for _ in range(2):
             runs.kill(key)
             runs.poll()
