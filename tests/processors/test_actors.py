@@ -72,7 +72,12 @@ def test_a_submission_of_another_actor_is_the_same_job_of_the_same_size(spec_has
     assert ask_row(0, other, encode(other)).spec_hash != ask_row(0, submitted[0], encode(submitted[0])).spec_hash
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("JobSubmitted*.bin")), ids=lambda path: path.stem)
+WITHOUT_ACTOR = [
+    path for path in sorted(GOLDEN.glob("JobSubmitted*.bin")) if '"actor"' not in path.with_suffix(".avsc").read_text()
+]
+
+
+@pytest.mark.parametrize("path", WITHOUT_ACTOR, ids=lambda path: path.stem)
 def test_submissions_of_earlier_releases_name_nobody_and_are_hashed_whole(path):
     data = path.read_bytes()
     event = decode(data)
