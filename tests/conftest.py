@@ -68,6 +68,15 @@ def _logs_as_they_were() -> Iterator[None]:
     root.setLevel(level)
 
 
+@pytest.fixture(autouse=True)
+def _signals_as_they_were() -> Iterator[None]:
+    """A command that is run in this process, such as `paceline witness`, ends by them: they would end no other test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real Kafka, started when the first test asks for it; one per test process."""
