@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from bench import Options, Result, sized
+from bench.whatif import million, record
 from events.codec import decode, encode
 from events.log.embedded import EmbeddedLog
 from events.log.port import NewRecord
@@ -33,6 +34,8 @@ TASKS, LIVE_JOBS = sized(50_000, 500), sized(10, 2)
 LIVE_TASKS, LIVE_HOSTS = sized(100_000, 500), sized(7_000, 20)
 ENDED_JOBS = sized(1_000_000, 4_000)
 HOSTS = sized(1000, 20)
+WITNESSED_JOBS = sized(40, 2)
+"""Each has 4,000 tasks."""
 HOST = {"cpu": 16_000, "memory": 65_536}
 
 
@@ -42,7 +45,7 @@ def run(log: str, options: Options) -> Result:
         raise SystemExit("replay is measured on the embedded log; any other is read alike")
     one = options.folder / "one"
     work(one, [job("one", TASKS, 1000)], HOSTS, until_done=True)
-    figures, references = {**verify(one), **witness(one, options.folder)}, {}
+    figures, references = {**verify(one), **witness(options.folder)}, {}
     many = options.folder / "many"
     work(many, [job(f"live-{n}", LIVE_TASKS, 3_600_000) for n in range(LIVE_JOBS)], LIVE_HOSTS, until_done=False)
     parts = [("bench._recover", str(many), name) for name in machines()]
@@ -106,8 +109,8 @@ def verify(folder: Path) -> dict[str, float]:
     begin, items, rounds, events = time.perf_counter(), 0, 0, 0
     for make in machines().values():
         replayed = Replay(make(), log)
-        for record in replayed.rounds():
-            items += _items(record)
+        for round_ in replayed.rounds():
+            items += _items(round_)
         if replayed.result.difference:
             raise SystemExit(f"the replay differs: {replayed.result.difference}")
         rounds += replayed.result.rounds
@@ -122,20 +125,25 @@ def verify(folder: Path) -> dict[str, float]:
     }
 
 
-def witness(folder: Path, scratch: Path) -> dict[str, float]:
-    """The CPU that witnessing a log takes over that of verifying it as `paceline log verify` does."""
-    log = EmbeddedLog.open_secondary(folder / "log")
-    begin = time.process_time()
-    verify_all(log, machines())
-    verified = time.process_time() - begin
+def witness(scratch: Path) -> dict[str, float]:
+    """The CPU that witnessing a log takes over that of verifying it as `paceline log verify` does: the least of three
+    each. The log is one of many rounds: opening its four stores takes a witness 0.04 s, once.
+    """
+    record(million(WITNESSED_JOBS), scratch / "witnessed", 0, None)
+    log = EmbeddedLog.open_secondary(scratch / "witnessed" / "log")
     make_key("bench", scratch / "key")
-    heads, keys = Heads(str(scratch / "heads"), 0), Keys(read_key(scratch / "key"))
-    begin = time.process_time()
-    witness = Witness(log, heads, keys, scratch / "witness", machines(), lambda: time.time_ns() // 1_000_000)
-    while witness.step():
-        pass
-    witness.close()
-    return {"witness_over_verify": (time.process_time() - begin) / verified, "witness_heads": len(heads.numbers())}
+    verified, witnessed = [], []
+    for number in range(3):
+        folder, begin = scratch / f"witness-{number}", time.process_time()
+        verify_all(log, machines())
+        verified.append(time.process_time() - begin)
+        heads, keys, begin = Heads(str(folder / "heads"), 0), Keys(read_key(scratch / "key")), time.process_time()
+        witness = Witness(log, heads, keys, folder / "own", machines(), lambda: time.time_ns() // 1_000_000)
+        while witness.step():
+            pass
+        witness.close()
+        witnessed.append(time.process_time() - begin)
+    return {"witness_over_verify": min(witnessed) / min(verified), "witness_heads": len(heads.numbers())}
 
 
 def _items(record: RoundCommitted) -> int:

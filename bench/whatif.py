@@ -187,7 +187,7 @@ def _kth_jobs() -> Iterator[dict[str, Any]]:
                 }
 
 
-def million() -> Scenario:
+def million(jobs: int = JOBS) -> Scenario:
     """Array jobs, one after another in two pools."""
     jobs = [
         {
@@ -198,7 +198,7 @@ def million() -> Scenario:
             "resources": {"cpu": 1},
             "sim": {"duration": f"{JOB_S + number % 7 * 10}s"},
         }
-        for number in range(JOBS)
+        for number in range(jobs)
     ]
     hosts = [{"name": "h", "count": HOSTS, "resources": {"cpu": 16}}]
     return Scenario.model_validate({"hosts": hosts, "pools": [{"path": "/p"}, {"path": "/q"}], "jobs": jobs})
