@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from bench import Options, Result, sized
-from bench.whatif import million, record
+from bench.whatif import array_jobs, record
 from events.codec import decode, encode
 from events.log.embedded import EmbeddedLog
 from events.log.port import NewRecord
@@ -129,7 +129,7 @@ def witness(scratch: Path) -> dict[str, float]:
     """The CPU that witnessing a log takes over that of verifying it as `paceline log verify` does: the least of three
     each. The log is one of many rounds: opening its four stores takes a witness 0.04 s, once.
     """
-    record(million(WITNESSED_JOBS), scratch / "witnessed", 0, None)
+    record(array_jobs(WITNESSED_JOBS), scratch / "witnessed", 0, None)
     log = EmbeddedLog.open_secondary(scratch / "witnessed" / "log")
     make_key("bench", scratch / "key")
     verified, witnessed = [], []

@@ -58,7 +58,7 @@ def run(log: str, options: Options) -> Result:
     references: dict[str, float] = {}
     for name, scenario, from_s, to_s in (
         ("kth_day", kth(), LEAD_DAYS * DAY_S, LEAD_DAYS * DAY_S + STRETCH_S),
-        ("million", million(), 0, None),
+        ("million", array_jobs(JOBS), 0, None),
     ):
         recording = record(scenario, options.folder / name, from_s, to_s)
         side = one_side(recording.folder, recording.from_ms, recording.to_ms)
@@ -187,7 +187,7 @@ def _kth_jobs() -> Iterator[dict[str, Any]]:
                 }
 
 
-def million(jobs: int = JOBS) -> Scenario:
+def array_jobs(count: int) -> Scenario:
     """Array jobs, one after another in two pools."""
     jobs = [
         {
@@ -198,7 +198,7 @@ def million(jobs: int = JOBS) -> Scenario:
             "resources": {"cpu": 1},
             "sim": {"duration": f"{JOB_S + number % 7 * 10}s"},
         }
-        for number in range(jobs)
+        for number in range(count)
     ]
     hosts = [{"name": "h", "count": HOSTS, "resources": {"cpu": 16}}]
     return Scenario.model_validate({"hosts": hosts, "pools": [{"path": "/p"}, {"path": "/q"}], "jobs": jobs})

@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,15 +14,6 @@ from paceline.services.health_pages import pages
 from tests.events.log.contract import PATIENCE
 
 
-@pytest.fixture
-def signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("signals")
 def test_a_process_ends_though_what_runs_beside_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_serving, "END_S", 0.01)
     go, before = threading.Event(), signal.getsignal(signal.SIGTERM)

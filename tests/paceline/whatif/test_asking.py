@@ -175,8 +175,13 @@ def test_the_answer_is_that_of_the_command_and_nothing_is_written(server: Server
     assert server.ends() == before
     assert [each["holds"] for each in done["answer"]["conditions"]] == ["yes", "no"]
     assert server.client.post("/v1/what-ifs", json=asked).json() == done
-    wrong = server.answered({**ASKED, "conditions": ["cell waits > 1"]})
-    assert (wrong["state"], "there is no figure waits" in wrong["error"]) == ("FAILED", True)
+    for condition, why in {
+        "cell waits > 1": "there is no figure waits",
+        "pool /bb mean_wait > 1s": "there is no pool /bb",
+        "owner nobody mean_wait > 1s": "there is no owner nobody",
+    }.items():
+        wrong = server.answered({**ASKED, "conditions": [condition]})
+        assert (wrong["state"], wrong["done"], why in wrong["error"]) == ("FAILED", 0.0, True)
 
 
 @pytest.mark.outside

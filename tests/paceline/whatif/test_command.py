@@ -239,7 +239,7 @@ def test_what_cant_be_answered_is_told_before_the_runs(cell, tmp_path, monkeypat
     for condition, why in {
         "pool /bb mean_wait > +1s": "there is no pool /bb; did you mean /b",
         "owner nobody mean_wait > +1s": "there is no owner nobody",
-        "pool /a use:memori < 6": "unknown resource memori; the cell has cpu, memory, disk, gpu",
+        "pool /a use:gpus < 6": "unknown resource gpus; the cell has cpu, memory, disk, gpu; did you mean gpu?",
         "pool /a use:gpu < 6GiB": "gpu isn't a size: leave out GiB",
         "pool /a use:memory < 6": "memory is a size: write such as 4GiB",
     }.items():
