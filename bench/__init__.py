@@ -20,7 +20,7 @@ from events.log.embedded import EmbeddedLog, wall_clock_ms
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.memory import MemoryLog
 from events.log.port import Log
-from events.topics import ALL, SETTINGS
+from events.topics import EVERY, SETTINGS
 
 CORES = 2
 """The number of cores that the targets are for."""
@@ -68,7 +68,7 @@ def open_log(kind: str, folder: Path) -> Iterator[Log]:
         from tests.helpers.broker import Broker  # only where it is asked for: it needs the checkout
 
         with Broker(folder / "kafka") as broker:
-            broker.make_topics([topic.name for topic in ALL], 1, SETTINGS)
+            broker.make_topics([topic.name for topic in EVERY], 1, SETTINGS)
             log: Log = KafkaLog(broker.address)
             yield log
             log.close()

@@ -17,7 +17,7 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.memory import MemoryLog
 from events.log.object_store import Files
 from events.log.port import Log, LogGap, LogRecord, LogUnavailable, NewRecord
-from events.topics import ALL, SETTINGS, rounds_of
+from events.topics import ALL, EVERY, SETTINGS, rounds_of
 from paceline.history.verify import verify
 from paceline.services.cell_log import with_archive
 from processors.cell_machines import machines
@@ -40,7 +40,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TruncatableL
         log: TruncatableLog = EmbeddedLog(tmp_path / "log")
     else:
         broker: Broker = request.getfixturevalue("broker")
-        broker.make_topics([topic.name for topic in ALL], 1, SETTINGS)
+        broker.make_topics([topic.name for topic in EVERY], 1, SETTINGS)
         log = KafkaLog(broker.address)
     yield log
     log.close()
