@@ -222,15 +222,14 @@ def test_two_drains_share_one_budget_through_a_kill_of_the_cell(cell: Cell) -> N
         cell.kill()
         cell.start()
         other = cell.run("host", "drain", second, "--wait")
-        assert ended(one).splitlines()[-1] == f"host {first} DRAINED"
-        said = ended(other).splitlines()
-        runs = [run for instance in range(2) for run in client.runs("pair", instance)]
+        said = [ended(one).splitlines(), ended(other).splitlines()]
+        runs = [{run["run"]: run for run in client.runs("pair", instance)} for instance in range(2)]
         cell.told("host", "resume", first, second)
-    assert said[-1] == f"host {second} DRAINED"
-    assert any("pair: 1 waits SLA_BUDGET_SPENT" in line for line in said), said
-    moved = min(seconds(run["started_at"]) for run in runs if run["run"] == 2 and run["started_at"])
-    [stopped] = [seconds(run["ended_at"]) for run in runs if run["host_id"] == second]
-    assert stopped - moved >= HEALTHY_S, (said, runs)
+    assert [each[-1] for each in said] == [f"host {first} DRAINED", f"host {second} DRAINED"]
+    assert any("pair: 1 waits SLA_BUDGET_SPENT" in line for each in said for line in each), said
+    # Both may have been asked for before either might go, and then either goes first.
+    moves = sorted((seconds(each[1]["ended_at"]), seconds(each[2]["started_at"])) for each in runs)
+    assert moves[1][0] - moves[0][1] >= HEALTHY_S, (said, runs)
 
 
 def test_who_waits_for_a_drain_is_told_how_it_ended(cell: Cell) -> None:
