@@ -7,7 +7,7 @@ have it too. Everything else is as it was recorded.
 from collections.abc import Iterable
 
 from events.codec import CodecError, decode, encode
-from events.codes import Code
+from events.codes import IN_EFFECT
 from events.log.port import LogRecord
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
@@ -34,7 +34,7 @@ def answers_of(entitlement: Fold, events: Iterable[Event]) -> list[PoolAnswered]
             (each for each in decided if isinstance(each, PoolAnswered) and each.pools_offset == FIRST_OFFSET + at),
             None,
         )
-        if answer is None or answer.code != Code.DONE:
+        if answer is None or answer.code not in IN_EFFECT:  # a whole file of pools has some as they are
             why = f"{answer.message} ({answer.code})" if answer is not None else "it isn't answered"
             raise InvalidValue(f"The cell would refuse this change of {getattr(event, 'path', 'the cell')}: {why}")
         machine.apply(Decided(entitlement.now, answer, entitlement.own.round, at))

@@ -133,6 +133,15 @@ def test_a_pool_that_is_not_there_yet_is_defined_and_whatever_is_wrong_is_refuse
             shadowed(log, from_ms, *changes, pools=pools)
 
 
+def test_a_file_of_all_pools_may_leave_some_as_they_are():
+    log, end_ms = of_file(THREE_TEAMS)
+    pools = {path: {"share": share} for path, share in {"/a": 4, "/b": 1, "/c": 1}.items()}
+    lines, findings = shadowed(log, moment(end_ms, 0.2), pools=pools)
+    alone = shadowed(log, moment(end_ms, 0.2), "/a:share=4")
+    assert lines == alone[0]
+    assert findings.findings.keys() == alone[1].findings.keys()
+
+
 def test_facts_that_are_no_pools_of_the_change_stay_as_they_are():
     log, end_ms = of_file(THREE_TEAMS)
     ends = before(log, end_ms)
