@@ -15,20 +15,13 @@ from projections.api.context import Context, Reading
 from projections.api.job_rows import find_job
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.queries import blame, entities, host_maintenance, pool_tree, tasks
-from projections.queries.blame_fields import BadTarget, Target, read_target
+from projections.queries.blame_fields import FIELDS, BadTarget, Target, read_target
 from projections.queries.host_certificates import newest_certificate
 from projections.queries.known_names import nearest_pool
 from projections.queries.resources import kinds_of, settings_of
 from projections.views.rows import JobRow
 
 TARGET_MAX = 500
-AMOUNTS = frozenset(
-    {
-        *("reservation", "limit", "share", "entitlement", "demand", "allocation", "held", "without_hosts"),
-        *("capacity", "allocated", "used", "slack"),
-    }
-)
-"""Fields whose parts are resources."""
 
 
 def routes(context: Context) -> APIRouter:
@@ -58,7 +51,8 @@ def blamed(connection: Connection, log: Log, text: str, now_ms: int) -> Blame:
     value = body.get(target.field)
     if target.part and not isinstance(value, dict | list):
         raise Problem(400, "BAD_TARGET", f"{target.field} of {text[:100]!r} has no parts: leave out :{target.part}")
-    if isinstance(value, dict) and target.field in AMOUNTS and target.part and not is_gpu(target.part):
+    of_resources = FIELDS[target.kind][target.field].of_resources
+    if of_resources and isinstance(value, dict) and target.part and not is_gpu(target.part):
         names = {*kinds_of(connection).names, *value, "others"}
         if target.part not in names:
             end = meant(target.part, names) or f": there are {', '.join(sorted(names))}"

@@ -28,14 +28,21 @@ class Target(NamedTuple):
 
 
 class Field(NamedTuple):
-    """The way in which the mover of a field is found: `by` is the way, `kinds` the records that may have moved it."""
+    """The way in which the mover of a field is found: `by` is the way, `kinds` the records that may have moved it,
+    `of_resources` whether its parts are resources.
+    """
 
     by: str
     kinds: tuple[str, ...] = ()
+    of_resources: bool = False
 
 
 def _each(by: str, names: str, *kinds: str) -> dict[str, Field]:
     return dict.fromkeys(names.split(), Field(by, kinds))
+
+
+def _amounts(by: str, names: str, *kinds: str) -> dict[str, Field]:
+    return dict.fromkeys(names.split(), Field(by, kinds, of_resources=True))
 
 
 _SUBMITTED = ("JobSubmitted", "JobAccepted", "JobRejected")
@@ -53,10 +60,10 @@ JOB: Mapping[str, Field] = {
     **_each("state", "state", "JobChanged", *_SUBMITTED),
     **_each("state", "ended_at", "JobChanged", *_SUBMITTED),
     **_each("last", "first_run position", *_SUBMITTED, *_MOVED, *_MADE, "JobChanged", "JobHeld", "JobPriorityChanged"),
-    **_each("last", "priority", "JobPriorityChanged", "UpdateStarted", *_SUBMITTED),
+    **_each("priority", "priority", "JobPriorityChanged", "UpdateStarted", *_SUBMITTED),
     **_each("last", "held held_since", "JobHeld", *_SUBMITTED),
-    **_each("last", "waiting_since", "GangsQueued", "RunsOrdered", "RunsEnded", *_SUBMITTED),
-    **_each("last", "tasks", *_MOVED, *_MADE, *_SUBMITTED),
+    **_each("waiting", "waiting_since", "GangsQueued", "RunsOrdered", "RunsEnded", *_SUBMITTED),
+    **_each("tasks", "tasks", *_MOVED, *_MADE, *_SUBMITTED),
     **_each("last", "killed_by", "RunsEnded", *_SUBMITTED),
     **_each("last", "version", "UpdateStarted", *_SUBMITTED),
     **_each("last", "update", *_UPDATED, *_SUBMITTED),
@@ -101,17 +108,22 @@ HOST: Mapping[str, Field] = {
     **_each("last", "host_pool", "HostsPooled", "HostConnected"),
     **_each("last", "taints", "HostTainted", "HostOffered", "HostConnected"),
     **_each("last", "devices", "HostDeviceChanged", "HostOffered", "HostConnected"),
-    **_each("offer", "capacity ignored_resources attributes ports cores offer_refused shrunk", "HostOffered"),
-    **_each("runs", "runs allocated"),
-    **_each("load", "used slack", "HostsLoaded"),
+    **_amounts("offer", "capacity", "HostOffered"),
+    **_each("offer", "ignored_resources attributes ports cores offer_refused shrunk", "HostOffered"),
+    **_each("runs", "runs"),
+    **_amounts("runs", "allocated"),
+    **_amounts("load", "used slack", "HostsLoaded"),
 }
-_AMOUNTS = "entitlement demand allocation held without_hosts over_since under_since"
+_OF_SHARES = _amounts("entitled", "demand allocation held without_hosts", "EntitlementsSet")
 _OF_POOL = ("JobAccepted", "JobChanged", "JobReopened", "InstancesChanged")
 POOL: Mapping[str, Field] = {
-    **_each("pool", "reservation limit share static preemption_delay controllers_percent slack_percent strategy"),
+    **_amounts("pool", "reservation limit share"),
+    **_each("pool", "static preemption_delay controllers_percent slack_percent strategy"),
     **_each("pool", "host_pools closed owners description open_jobs_max open_tasks_max"),
     **_each("pool", "path cell parent defined_at position strategy_in_effect"),
-    **_each("entitled", _AMOUNTS, "EntitlementsSet"),
+    **_OF_SHARES,
+    **_amounts("entitled", "entitlement", "EntitlementsSet"),
+    **_each("entitled", "over_since under_since", "EntitlementsSet"),
     **_each("round", "open_jobs open_tasks", *_OF_POOL),
     **_each("round", "admitted", "GangsAdmitted"),
     **_each("round", "preempted", "PreemptionsOrdered"),
@@ -122,8 +134,9 @@ POOL: Mapping[str, Field] = {
 }
 CELL: Mapping[str, Field] = {
     **dict.fromkeys([*map(written, TYPES), *LISTS], Field("setting")),
-    **_each("capacity", "hosts capacity warnings", "CapacityChanged"),
-    **_each("entitled", "demand allocation held without_hosts", "EntitlementsSet"),
+    **_amounts("capacity", "capacity", "CapacityChanged"),
+    **_each("capacity", "hosts warnings", "CapacityChanged"),
+    **_OF_SHARES,
 }
 FIELDS: Mapping[Kind, Mapping[str, Field]] = {"pool": POOL, "job": JOB, "task": TASK, "host": HOST, "cell": CELL}
 

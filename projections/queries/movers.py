@@ -67,6 +67,7 @@ class Movers:
         self._index = ViewIndex(connection, log)
         self._ways: dict[str, Callable[[Field], Start | None]] = {
             "first": self._first, "last": self._last, "state": self._state, "spec": self._spec,
+            "priority": self._priority, "waiting": self._waiting, "tasks": self._tasks,
             "headline": self._headline, "task": self._task, "offer": self._offer, "runs": self._runs,
             "load": self._load, "pool": self._pool, "setting": self._setting, "entitled": self._entitled,
             "capacity": self._capacity, "round": self._round,
@@ -105,19 +106,30 @@ class Movers:
         entries = (each for each in oldest_first(self._connection, self._history) if each.event in field.kinds)
         return next((Start(_place(each)) for each in entries), None)
 
+    def _newest(self, kinds: tuple[str, ...], moves: Callable[[JobEntry], bool] = lambda entry: True) -> Start | None:
+        return next((Start(_place(each)) for each in self._entries(self._history, kinds) if moves(each)), None)
+
     def _last(self, field: Field) -> Start | None:
-        part, kinds = self._target.part, field.kinds
-        if self._target.field == "tasks" and part in TASKS:
-            kinds = (*TASKS[part], "JobAccepted")
-        ends = part if part in ("succeeded", "failed", "killed") else ""
-        for entry in self._entries(self._history, kinds):
-            if ends and entry.event == RunsEnded.__name__ and ends.upper() not in self._ended(entry):
-                continue
-            if self._target.field == "waiting_since" and self._job and self._job.waits_ms not in (0, entry.at_ms):
-                continue  # others of its tasks have come or gone meanwhile
-            if self._target.field != "priority" or self._has_priority(entry):
-                return Start(_place(entry))
-        return None
+        return self._newest(field.kinds)
+
+    def _waiting(self, field: Field) -> Start | None:
+        """The record of the time since which the job waits: others of its tasks may have come or gone meanwhile."""
+        since_ms = self._job.waits_ms if self._job else 0
+        return self._newest(field.kinds, lambda entry: since_ms in (0, entry.at_ms))
+
+    def _tasks(self, field: Field) -> Start | None:
+        part = self._target.part
+        if part not in TASKS:
+            return self._last(field)
+        ends = part in ("succeeded", "failed", "killed")
+
+        def moves(entry: JobEntry) -> bool:
+            return not ends or entry.event != RunsEnded.__name__ or part.upper() in self._ended(entry)
+
+        return self._newest((*TASKS[part], "JobAccepted"), moves)
+
+    def _priority(self, field: Field) -> Start | None:
+        return self._newest(field.kinds, self._has_priority)
 
     def _has_priority(self, entry: JobEntry) -> bool:
         """Whether a record has set the priority of the job; an update may have left it as it was."""
