@@ -30,6 +30,10 @@ from paceline.simulate.world.scripted_actions import Action
 
 NEVER_MS = 1 << 40
 """The most that a setting may be: 34 years."""
+NOBODY_LEAVES = -1
+"""The preemption delay where no job is preemptible: else placement would look for victims every few seconds, and find
+none, for as long as a job waits for hosts.
+"""
 FORGET_JOBS = 1000
 """After so many jobs those that have ended are forgotten, all at once: one by one would cost a round each."""
 PHILLY_HOSTS, ALIBABA_HOSTS = 80, 40
@@ -153,7 +157,9 @@ def _total(hosts: Iterable[SimHost]) -> dict[str, int]:
 def _actions(cell: Cell, trace: Trace) -> Iterator[Action]:
     yield Action(0, partial(cell.append, _settings("trace", NEVER_MS)))
     for path in trace.pools:
-        yield Action(0, partial(cell.append, PoolDefined(path=path, command_id=path, reservation=dict(trace.reserved))))
+        delay = NOBODY_LEAVES if trace.reserved else None
+        pool = PoolDefined(path=path, command_id=path, reservation=dict(trace.reserved), preemption_delay_ms=delay)
+        yield Action(0, partial(cell.append, pool))
 
     def make(gateway: Gateway) -> Fleet:
         return Fleet(gateway, trace.hosts, cell.clock, 0, heartbeat_ms=None)
