@@ -26,6 +26,14 @@ COLUMNS: dict[str, Callable[[PageValues], Any]] = {
     "ended": lambda job: job["ended_at"],
     "cell": lambda job: job["cell"],
 }
+FIELDS = {name: name for name in ("state", "reason", "pool", "kind", "owner", "labels", "priority", "version")} | {
+    "tasks": "instances",
+    "running": "tasks:running",
+    "failed": "tasks:failed",
+    "submitted": "submitted_at",
+    "ended": "ended_at",
+}
+"""The fields of a job that columns show, for links to who moved them."""
 NUMBERS = frozenset(("tasks", "running", "failed", "priority", "version", "cell"))
 TIMES = frozenset(("submitted", "ended"))
 

@@ -26,6 +26,8 @@ class Figure(NamedTuple):
     note: str
     page: str
     line: Drawn
+    of: str = ""
+    """The target of blame that it is; empty: it is none."""
 
 
 class MachineFigures(NamedTuple):
@@ -42,15 +44,19 @@ def line(values: Sequence[float | None]) -> Drawn:
     return drawn(values, HEIGHT)
 
 
-def figures(day: CellSeries, hour: CellSeries, pools: Mapping[str, PoolSeries], longest_wait_ms: int) -> list[Figure]:
-    """The numbers, in the order in which they are asked for."""
+def figures(
+    day: CellSeries, hour: CellSeries, pools: Mapping[str, PoolSeries], longest: tuple[str, int]
+) -> list[Figure]:
+    """The numbers, in the order in which they are asked for. `longest`: the job that waits longest, and how long."""
+    job_id, longest_wait_ms = longest
+    since = f"{job_id}:waiting_since" if job_id else ""
     waiting = total([day["tasks"]["queued"], day["tasks"]["backoff"]])
     oldest, running = day["oldest_wait_ms"], day["tasks"]["running"]
     others = f"{grouped(last(day['tasks']['ordered']))} starting, {grouped(last(day['tasks']['stopping']))} stopping"
     why = "/jobs?group=reason"
     return [
         Figure("Waiting tasks", grouped(last(waiting)), "", "queued, in backoff or held", why, line(waiting)),
-        Figure("Longest wait", lasts(longest_wait_ms), "", "of a queued task", "/jobs?sort=wait", line(oldest)),
+        Figure("Longest wait", lasts(longest_wait_ms), "", "of a queued task", "/jobs?sort=wait", line(oldest), since),
         Figure("Running tasks", grouped(last(running)), "", others, "/jobs?state=RUNNING", line(running)),
         _allocated(day, pools),
         _hosts_up(day),
@@ -68,14 +74,15 @@ def _allocated(day: CellSeries, pools: Mapping[str, PoolSeries]) -> Figure:
     note = f"{short(last(used) / 1000)} of {short(have / 1000)} cores" + (
         f", {short(without / 1000)} without hosts" if without else ""
     )
-    return Figure("CPU held", percent, "%", note, "/pools", line(used))
+    return Figure("CPU held", percent, "%", note, "/pools", line(used), "cell:held:cpu")
 
 
 def _hosts_up(day: CellSeries) -> Figure:
     counts = hosts(day)
     down = ", ".join(f"{count} {state}" for state, count in counts if state != "up") or "none is away"
     up, all_ = dict(counts).get("up", 0), sum(count for _, count in counts)
-    return Figure("Hosts up", grouped(up), f"of {grouped(all_)}", down, "/hosts", line(day["hosts"].get("up", [])))
+    drawn_up = line(day["hosts"].get("up", []))
+    return Figure("Hosts up", grouped(up), f"of {grouped(all_)}", down, "/hosts", drawn_up, "cell:hosts")
 
 
 def _decided(day: CellSeries, hour: CellSeries) -> Figure:

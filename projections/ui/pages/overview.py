@@ -95,7 +95,7 @@ def load(scene: Scene) -> PageValues:
         "looked_at": _LOOKED_AT,
         "stuck": _stuck(connection, now_ms),
         "circles_and_stalls": circles_and_stalls(scene, scene.first()),
-        "figures": overview_figures.figures(day, hour, pools, oldest[0]["waits_ms"] if oldest else 0),
+        "figures": overview_figures.figures(day, hour, pools, _longest(oldest)),
         "plots": {
             "waiting": overview_plots.waiting(times, day),
             "tasks": overview_plots.tasks(times, day),
@@ -135,6 +135,10 @@ def _waiting(job: Job, now_ms: int) -> PageValues:
     since_ms = ms_of(job["waiting_since"])
     waits_ms = now_ms - since_ms
     return {**job, "since_ms": since_ms, "waits_ms": waits_ms, "waits": lasts(waits_ms)}
+
+
+def _longest(oldest: list[PageValues]) -> tuple[str, int]:
+    return (oldest[0]["job_id"], oldest[0]["waits_ms"]) if oldest else ("", 0)
 
 
 def _needs_somebody(reason: Reason) -> bool:

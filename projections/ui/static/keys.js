@@ -7,7 +7,7 @@ addEventListener("keydown", (event) => {
   if (event.target instanceof HTMLElement && event.target.matches("input:not([type=range], [type=checkbox]), textarea, select")) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { key } = event;
-  const done = going ? press(`[data-go="${CSS.escape(key)}"]`) : key === "j" || key === "k" ? row(key === "j" ? 1 : -1) : key === "?" ? help() : press(`[aria-keyshortcuts="${CSS.escape(key)}"]`);
+  const done = going ? press(`[data-go="${CSS.escape(key)}"]`) : key === "j" || key === "k" ? row(key === "j" ? 1 : -1) : key === "w" ? figure() : key === "?" ? help() : press(`[aria-keyshortcuts="${CSS.escape(key)}"]`);
   going = key === "g" && !going;
   if (done) event.preventDefault();
 });
@@ -23,9 +23,19 @@ function press(selector) {
 
 /** Goes to the link of the next row, or the one before. @param {number} by */
 function row(by) {
-  const links = [...document.querySelectorAll("main tbody tr")].map((each) => each.querySelector("a[href]")).filter((each) => each instanceof HTMLElement && each.offsetParent !== null);
+  const links = [...document.querySelectorAll("main tbody tr")].map((each) => each.querySelector("a[href]:not(.moved)") ?? each.querySelector("a[href]")).filter((each) => each instanceof HTMLElement && each.offsetParent !== null);
   const at = links.findIndex((each) => each?.closest("tr")?.contains(document.activeElement));
   const next = links[at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by];
+  if (!(next instanceof HTMLElement)) return false;
+  next.focus();
+  return true;
+}
+
+/** Goes to the next figure of the row, or of the page where no row is chosen, that leads to who moved it last. */
+function figure() {
+  const of = document.activeElement?.closest("main tr") ?? document.querySelector("main");
+  const links = [...(of?.querySelectorAll("a.moved") ?? [])].filter((each) => each instanceof HTMLElement && each.offsetParent !== null);
+  const next = links[(links.findIndex((each) => each === document.activeElement) + 1) % links.length];
   if (!(next instanceof HTMLElement)) return false;
   next.focus();
   return true;

@@ -163,6 +163,16 @@ def test_the_page_of_blame_is_of_what_may_be_seen(told: Api) -> None:
             assert not {"a0", "a1", "/ads", "bob"} & {*re.split(r"[\s,<>\"]", page.text)}
 
 
+@pytest.mark.parametrize("path", ["/", "/jobs", "/jobs/m0/tasks", "/hosts", "/pools"])
+def test_rows_lead_to_blame_of_what_may_be_seen_alone(told: Api, path: str) -> None:
+    add_ui(told.app, {0: told.app.state.context}, TOKEN)
+    with asking(OF_MAPS):
+        links = re.findall(r'href="(/ui/blame[?]of=[^"]+)"', told.client.get(f"/ui{path}").text)
+        assert links
+        assert not [each for each in links if re.search("a[0-9]|ads|mapsque|h1|%2Fh9", each)]
+        assert {told.client.get(each).status_code for each in links} == {200}
+
+
 @pytest.mark.parametrize(
     "path", ["/ui/log", "/ui/rounds", "/ui/rounds/lifecycle/1", "/ui/log?job=a0", "/ui/operations"]
 )
