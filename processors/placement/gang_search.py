@@ -53,7 +53,7 @@ class Part(NamedTuple):
     devices: DeviceNeed | None = None
     """The devices and cores that each of its tasks takes."""
     in_link_group: bool = False
-    """Whether all tasks of the unit must be in one link group, of one host as `within` says."""
+    """Whether all tasks of the unit, or of each segment where there are some, must be in one link group of a host."""
     near: tuple[I64, Sequence[I64]] | None = None
     """The group of each host, and the part of each level above of each group, where tasks are to be on few of them."""
 

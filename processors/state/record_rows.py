@@ -11,6 +11,7 @@ import msgspec
 from events.records.base import Event, NestedRecord
 from events.records.parts import PlacementRules, SlaPolicy
 from events.structs import known
+from events.topology import LINK_GROUP
 
 T = TypeVar("T")
 
@@ -110,6 +111,11 @@ class RulesRow(msgspec.Struct, frozen=True, array_like=True):
         none.
         """
         return self.near or (self.within if self.segments else "")
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether a whole gang, or each of its segments, must be on cards of one link group."""
+        return LINK_GROUP in (self.whole_within, self.nearness if self.segments else "")
 
     def to_part(self) -> PlacementRules:
         """The part of a record."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from events.codes import Code
 from events.columns import I64, Names, distinct, spread
-from events.topology import LINK_GROUP
 from processors.placement.devices.board import OfDevices
 from processors.placement.devices.needs import DeviceNeed
 from processors.placement.hosts import Hosts
@@ -313,10 +312,10 @@ class Holds:
         return Hold(hosts, amounts, ports, devices)
 
     def _by_link_group(self, host: int, need: DeviceNeed, shape: Shape) -> list[DeviceNeed]:
-        """The devices that are kept for each task of a unit: where all of it must be in one link group, in each of the
-        host, since which one others leave no record says.
+        """The devices that are kept for each task of a unit: where all of it, or each segment, must be in one link
+        group, in each of the host, since which one others leave no record says.
         """
-        if shape.rules is None or shape.rules.whole_within != LINK_GROUP:
+        if shape.rules is None or not shape.rules.is_linked:
             return [need]
         return [need._replace(group=name) for name in self._hosts.devices.link_groups_of(host)]
 

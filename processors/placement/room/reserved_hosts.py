@@ -112,6 +112,8 @@ class ReservedHosts:
         for at, shapes in enumerate(ways):
             parts = [shape.part(tasks)._replace(devices=shape.devices) for shape, tasks in shapes]
             parts = ruled(seen.view, job_id, shapes, parts, clears=False) or parts
+            if parts[0].near is not None:  # or groups would be chosen that can't be reserved
+                parts = [part._replace(open_=part.open_ & ~blocked) for part in parts]
             of_groups = ways_to_be(parts, self._rooms(ground))
             # a whole host kept for parts of cards would leave what others find room on idle
             of_shares = all(part.devices is not None and part.devices.is_share for part in parts)
@@ -223,7 +225,8 @@ def complete_set(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[t
             put[:, host] += need
             if part.devices is not None:
                 devices.states[host] = devices.after_task(devices.of(host), part.devices)
-            if places[host, shape] < room[host]:
+            room[host] -= 1
+            if room[host]:
                 heappush(heap, (_more(ground, put, need, host), host))
     return [(host, part, tasks) for (host, part), tasks in sorted(places.items())]
 

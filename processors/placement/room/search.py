@@ -5,7 +5,7 @@ stays. The cheapest host is taken and what has changed is judged again, until ea
 frees other hosts too. At last each victim without whom the gang still fits on these hosts stays, the dearest first.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from heapq import heappop, heappush
 from operator import le
 from typing import NamedTuple
@@ -238,18 +238,22 @@ class Search:
         self, draft: Draft, host: int, need: DeviceNeed, lack: list[int], must: list[Unit]
     ) -> list[Pick] | None:
         """The same for a task that takes devices: who leaves must free those that it needs, not only amounts. The first
-        who may leave do, until it fits; then the dearest stay without whom it still does.
+        who may leave do, until it fits, those on its link group before others who free amounts; then the dearest stay
+        without whom it still does.
         """
         devices = self._board.devices
         assert devices is not None
         fits = self._fits_without(host, need, lack, must)
         numbers, mark, picks = draft.numbers, draft.mark, list[Pick]()
-        for pick in self._may_leave(draft, host):
+        of_group, others = [], self._may_leave(draft, host)
+        if need.group:
+            of_group = [pick for pick in others if devices.is_in(host, pick.unit, need.group)]
+        for at, pick in enumerate((*of_group, *others)):
             if fits(picks):
                 break
             if draft.is_gone(pick.unit) or any(pick.unit is other.unit for other in picks):
                 continue
-            if need.group and not devices.is_in(host, pick.unit, need.group):
+            if need.group and at >= len(of_group) and not _gain(pick.unit, host, _less(lack, host, picks)):
                 continue
             if not draft.verdict(pick.unit, pick.way).goes:
                 continue
@@ -289,14 +293,12 @@ class Search:
         state = devices.of(host) if devices is not None else 0
 
         def fits(picks: Sequence[Pick]) -> bool:
-            number, missing = state, lack
+            number = state
             for pick in picks:
                 if devices is not None:
                     number = devices.after_unit(number, host, pick.unit, 1)
-                gives = pick.unit.at.get(host, [0] * len(lack))
-                missing = [one - each for one, each in zip(missing, gives, strict=True)]
             leave = {pick.unit.key for pick in picks}
-            if max(missing) > 0 or any(unit.key not in leave for unit in must):
+            if max(_less(lack, host, picks)) > 0 or any(unit.key not in leave for unit in must):
                 return False
             return need is None or devices is None or devices.fits(need, number)
 
@@ -430,6 +432,14 @@ def _gain(unit: Unit, host: int, lack: list[int]) -> int:
     return sum(
         [1 + min(gives, one) * 1000 // one for gives, one in zip(unit.at[host], lack, strict=True) if one > 0 < gives]
     )
+
+
+def _less(lack: list[int], host: int, picks: Iterable[Pick]) -> list[int]:
+    """The amounts that lack on a host when some have left."""
+    for pick in picks:
+        gives = pick.unit.at.get(host, [0] * len(lack))
+        lack = [one - each for one, each in zip(lack, gives, strict=True)]
+    return lack
 
 
 def _order(pick: Pick) -> Order:

@@ -58,15 +58,13 @@ def ruled(
             open_ &= (neighbours.own == 0) & (rules.limits_alone and (len(parts) == 1 or not limit))
             tree, segment, within = rules.tree, rules.rules.segments, rules.within
             whole = rules.rules.whole_within
-            if segment and LINK_GROUP in (rules.rules.nearness, whole):
-                open_ = np.zeros_like(open_)  # for link groups of more than one host there is no plan
             if tree is not None and len(parts) == 1 and whole != LINK_GROUP:
                 part = part._replace(
                     segments=(tree.groups, segment) if segment else None, near=(tree.groups, tree.parts_above())
                 )
-            elif tree is not None and segment:
+            elif tree is not None and segment and whole != LINK_GROUP:
                 within = tree.groups
-            part = part._replace(within=within, in_link_group=whole == LINK_GROUP)
+            part = part._replace(within=within, in_link_group=rules.rules.is_linked)
             most = min(most, limit or most)
         limited.append(part._replace(open_=open_, most=most, keeps=neighbours.wanted(rules.rules)))
     return limited
@@ -109,7 +107,9 @@ def ways_to_be(parts: Sequence[Part], rooms: Rooms) -> Iterator[Sequence[Part]]:
     is to be near divided so that others leave in as few groups as possible, and then undivided.
     """
     for each in by_group(parts, rooms):
-        if each[0].segments is not None:
+        if each[0].segments is not None and each[0].in_link_group and each[0].devices is not None:
+            divided = _by_linked_segments(each[0], each[0].segments[1], each[0].devices, rooms)
+        elif each[0].segments is not None:
             divided = _divided(each[0], *each[0].segments, rooms)
         elif each[0].near is not None:
             divided = _on_few(each[0], *each[0].near, rooms)
@@ -122,19 +122,52 @@ def ways_to_be(parts: Sequence[Part], rooms: Rooms) -> Iterator[Sequence[Part]]:
 
 
 def _divided(part: Part, groups: I64, segment: int, rooms: Rooms) -> list[Part]:
-    """A unit in parts, each of whole segments in one group: first those that have room now, then where most more has;
-    none: there isn't room for all if all left who may.
+    """A unit in parts, each of whole segments in one group; none: there isn't room for all if all left who may."""
+    now, later = _sums(groups, rooms.now(part)), _sums(groups, rooms.later(part))
+    sizes = _in_segments(part.size, segment, np.arange(len(now)), (now, now), (later, later))
+    return _of_groups(part, groups, [(at, size) for at, size in enumerate(sizes) if size])
+
+
+def _by_linked_segments(part: Part, segment: int, need: DeviceNeed, rooms: Rooms) -> list[Part]:
+    """The same with link groups as groups. Those of a host hold no more together than it does."""
+    if rooms.devices is None:
+        return []
+    on_hosts_now, on_hosts_later = rooms.now(part), rooms.later(part)
+    names = rooms.devices.link_groups
+    places = [(host, name) for host in np.flatnonzero(on_hosts_later).tolist() for name in names(host)]
+    now, later = (
+        np.array([tasks(host, need._replace(group=name), part.size) for host, name in places], dtype=np.int64)
+        for tasks in (rooms.devices.now, rooms.devices.later)
+    )
+    hosts = np.array([host for host, _ in places], dtype=np.int64)
+    sizes = _in_segments(part.size, segment, hosts, (now, on_hosts_now), (later, on_hosts_later))
+    numbers = np.arange(len(part.open_))
+    return [
+        of_host._replace(devices=need._replace(group=name))
+        for (host, name), size in zip(places, sizes, strict=False)
+        if size
+        for of_host in _of_groups(part, numbers, [(host, size)])
+    ]
+
+
+def _in_segments(size: int, segment: int, hosts: I64, *rooms: tuple[I64, I64]) -> list[int]:
+    """The tasks for each group, in whole segments: first for those that have room now, then where most more has; none:
+    not all find room. `hosts`: the one of each group; `rooms`: the tasks that each group, and each host, holds now, and
+    if all left who may.
     """
-    now, room = _sums(groups, rooms.now(part)), _sums(groups, rooms.later(part))
-    order = np.lexsort((np.arange(len(now)), -(now % segment), -now))
-    sizes, rest = np.zeros_like(now), part.size // segment
-    for have in (now, room):
-        for group in order.tolist():
-            more = min(rest, int(have[group]) // segment - int(sizes[group]))
-            sizes[group] += max(0, more)
-            rest -= max(0, more)
+    now, rest = rooms[0][0], size // segment
+    order = np.lexsort((np.arange(len(now)), -(now % segment), -now)).tolist()
+    sizes, on_hosts = np.zeros_like(now), np.zeros(int(hosts.max(initial=-1)) + 1, dtype=np.int64)
+    for of_groups, of_hosts in rooms:
+        for group in order:
+            host = int(hosts[group])
+            beside = int(of_hosts[host]) // segment - int(on_hosts[host])
+            more = max(0, min(rest, beside, int(of_groups[group]) // segment - int(sizes[group])))
+            sizes[group] += more
+            on_hosts[host] += more
+            rest -= more
     tasks: list[int] = (sizes * segment).tolist()
-    return [] if rest else _of_groups(part, groups, [(at, size) for at, size in enumerate(tasks) if size])
+    return [] if rest else tasks
 
 
 def _on_few(part: Part, groups: I64, above: Sequence[I64], rooms: Rooms) -> list[Part]:
@@ -171,7 +204,7 @@ def by_group(parts: Sequence[Part], rooms: Rooms) -> Iterator[Sequence[Part]]:
         now += _sums(groups, rooms.now(part))
     for group in sorted(np.flatnonzero(enough).tolist(), key=lambda group: (-now[group], group)):
         there = [part._replace(open_=part.open_ & (groups == group)) for part in parts]
-        if not parts[0].in_link_group:
+        if not parts[0].in_link_group or parts[0].segments is not None:
             yield there
         elif rooms.devices is not None:
             yield from _by_link_group(there, int(np.argmax(groups == group)), rooms.devices)
