@@ -102,7 +102,7 @@ class Checker:
                 self._beside,
                 devices,
                 PlacedStrategies(self._hosts),
-                Nearness(self._hosts, self._plans),
+                Nearness(self._hosts, self._plans, devices),
                 self._plans,
                 Unplaced(self._hosts, self._plans, devices),
                 self._serving,

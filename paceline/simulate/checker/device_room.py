@@ -4,7 +4,8 @@ Devices are taken one after another, whichever comes first: where parts exclude 
 the answer is no. Who judges by it finds nothing where nothing is wrong.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from events.records.parts import HostDevice, PlacementRules, TaskShape
@@ -45,20 +46,65 @@ def asks_devices(shape: TaskShape) -> bool:
 
 def fits(shape: TaskShape, room: Room) -> bool:
     """Whether a task finds its devices and cores."""
+    return _take(shape, room) is not None
+
+
+def count(shape: TaskShape, room: Room, most: int) -> int:
+    """The number of tasks that find their devices and cores beside each other, at most so many."""
+    used, memory, cores = Counter(room.used), Counter(room.memory), dict(room.cores)
+    room = room._replace(used=used, memory=memory, cores=cores)
+    for number in range(most):
+        part = _take(shape, room)
+        if part is None:
+            return number
+        for device_id, share, mib in part.devices:
+            used[device_id] += share
+            memory[device_id] += mib
+        for core in part.cores:
+            del cores[core]
+    return most
+
+
+def of_link_group(room: Room, group: str) -> Room:
+    """The room without the cards of other link groups."""
+    return room._replace(devices=[each for each in room.devices if not is_gpu(each.kind) or link_group(each) == group])
+
+
+def link_group(card: HostDevice) -> str:
+    """The link group of a card; one that is in none is one by itself."""
+    return f"group {card.link_group}" if card.link_group else f"card {card.id}"
+
+
+class _Taken(NamedTuple):
+    """The devices that a task takes, each with its thousandths and MiB, and its cores."""
+
+    devices: list[tuple[str, int, int]]
+    cores: list[int]
+
+
+def _take(shape: TaskShape, room: Room) -> _Taken | None:
+    """The devices and cores that a task finds; None: there aren't enough."""
     rules = shape.rules or PlacementRules()
     open_ = [each for each in room.devices if not any(room.used.get(other) for other in room.exclude[each.id])]
-    if not rules.devices_within:
-        return _takes(_wants(shape), open_, room) and len(room.cores) >= rules.cores
-    if rules.devices_within == "numa":
-        nodes = {*room.cores.values(), *map(_node, open_)}
-        return any(
-            _takes(_wants(shape), [each for each in open_ if _node(each) == node], room)
-            and sum(at == node for at in room.cores.values()) >= rules.cores
-            for node in nodes
-        )
-    groups = {each.link_group or each.id for each in open_}
-    of_group = ([each for each in open_ if (each.link_group or each.id) == group] for group in groups)
-    return len(room.cores) >= rules.cores and any(_takes(_wants(shape), each, room) for each in of_group)
+    for devices, cores in _groups(rules.devices_within, open_, room.cores):
+        choice = _takes(_wants(shape), devices, room)
+        if choice is not None and len(cores) >= rules.cores:
+            return _Taken(choice, cores[: rules.cores])
+    return None
+
+
+def _groups(
+    within: str, open_: Sequence[HostDevice], cores: Mapping[int, int]
+) -> Iterator[tuple[Sequence[HostDevice], list[int]]]:
+    """The devices and cores of each group of which all must be."""
+    if not within:
+        yield open_, [*cores]
+    elif within == "numa":
+        for node in {*cores.values(), *map(_node, open_)}:
+            yield [each for each in open_ if _node(each) == node], [at for at, its in cores.items() if its == node]
+    else:  # cores are in no link group
+        for group in {each.link_group or each.id for each in open_}:
+            yield [each for each in open_ if (each.link_group or each.id) == group], [*cores]
 
 
 def _node(device: HostDevice) -> int | str:
@@ -80,31 +126,36 @@ def _wants(shape: TaskShape) -> list[Want]:
     return wants
 
 
-def _takes(wants: Iterable[Want], open_: Sequence[HostDevice], room: Room) -> bool:
-    own: list[str] = []
+def _takes(wants: Iterable[Want], open_: Sequence[HostDevice], room: Room) -> list[tuple[str, int, int]] | None:
+    own: dict[str, tuple[int, int]] = {}
     for want in wants:
         mine = [each for each in open_ if each.kind == want.kind and (not want.models or each.model in want.models)]
         for _ in range(want.whole):
             device = next((each for each in mine if _is_free(each, own, room) and not room.used.get(each.id)), None)
             if device is None:
-                return False
-            own.append(device.id)
+                return None
+            own[device.id] = WHOLE, device.memory
         if want.share or want.memory:
             device = next((each for each in mine if _is_free(each, own, room) and _has(each, want, room)), None)
             if device is None:
-                return False
-            own.append(device.id)
-    return True
+                return None
+            own[device.id] = _part(device, want)
+    return [(device_id, *part) for device_id, part in own.items()]
 
 
-def _is_free(device: HostDevice, own: Sequence[str], room: Room) -> bool:
+def _is_free(device: HostDevice, own: Collection[str], room: Room) -> bool:
     """Whether what the task has taken before leaves a device."""
     return device.id not in own and room.exclude[device.id].isdisjoint(own)
 
 
 def _has(device: HostDevice, want: Want, room: Room) -> bool:
-    """Whether a device has a share and memory left; what isn't asked follows from what is, rounded up."""
-    share = want.share or -(-want.memory * WHOLE // max(device.memory, 1))
-    memory = want.memory or -(-device.memory * share // WHOLE)
+    """Whether a device has a share and memory left."""
+    share, memory = _part(device, want)
     rest = WHOLE - room.used.get(device.id, 0), device.memory - room.memory.get(device.id, 0)
     return share <= rest[0] and memory <= rest[1]
+
+
+def _part(device: HostDevice, want: Want) -> tuple[int, int]:
+    """The thousandths and MiB that a task takes of a device; what isn't asked follows from what is, rounded up."""
+    share = want.share or -(-want.memory * WHOLE // max(device.memory, 1))
+    return share, want.memory or -(-device.memory * share // WHOLE)

@@ -13,7 +13,7 @@ from events.records.parts import HostDevice, PlacementRules, TaskShape
 from events.records.placement import HostDeviceChanged, HostLost, HostRemoved, TasksPlaced
 from events.resources import is_gpu
 from paceline.simulate.checker.alternatives import Alternatives
-from paceline.simulate.checker.device_room import Room, fits
+from paceline.simulate.checker.device_room import Room, count, fits, link_group, of_link_group
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import Task, added, places_of, reshaped, runs_of
 
@@ -84,9 +84,37 @@ class Devices:
 
     def fit(self, shape: TaskShape, host_id: str, leave: Collection[Task] = ()) -> bool:
         """Whether a task would find its devices and cores on a host when some tasks have left it."""
+        room = self._room(host_id, leave)
+        return room is not None and fits(shape, room)
+
+    def count(self, shape: TaskShape, host_id: str, most: int, leave: Collection[Task] = ()) -> int:
+        """The number of tasks, at most so many, that would find their devices and cores on a host."""
+        room = self._room(host_id, leave)
+        return 0 if room is None else count(shape, room, most)
+
+    def count_by_link_group(
+        self, shape: TaskShape, host_id: str, most: int, leave: Collection[Task] = ()
+    ) -> dict[str, int]:
+        """The same of each link group of a host, with no cards but its own."""
+        room = self._room(host_id, leave)
+        if room is None:
+            return {}
+        groups = {link_group(each) for each in room.devices if is_gpu(each.kind)}
+        return {group: count(shape, of_link_group(room, group), most) for group in groups}
+
+    def link_groups(self, task: Task) -> set[tuple[str, str]]:
+        """The link groups of the cards of a task, each with its host."""
+        if task not in self._holders:
+            return set()
+        _, host_id, parts = self._holders[task]
+        cards = (self._device(host_id, part.id) for part in parts)
+        return {(host_id, link_group(card)) for card in cards if card is not None and is_gpu(card.kind)}
+
+    def _room(self, host_id: str, leave: Collection[Task]) -> Room | None:
+        """The room of a host when some tasks have left it; None: it offers nothing."""
         offered, used, memory = self._offers.get(host_id), Counter[str](), Counter[str]()
         if offered is None:
-            return False
+            return None
         for task, (_, at, parts) in self._holders.items():
             for part in parts if at == host_id and task not in leave else ():
                 used[part.id] += part.share
@@ -107,7 +135,7 @@ class Devices:
             each.id: frozenset(other for other in ever if other != each.id and _exclude(each, other, ever))
             for each in devices
         }
-        return fits(shape, Room(devices, used, memory, free, exclude))
+        return Room(devices, used, memory, free, exclude)
 
     def _take(self, event: Event) -> None:
         match event:
@@ -136,7 +164,6 @@ class Devices:
 
     def _place(self, event: TasksPlaced, round_: Round) -> None:
         self._alternatives.placed(event)
-        islands: dict[str, set[tuple[str, str]]] = {}
         for (task, run, host_id, _, _), parts in zip(places_of(event), _parts(event), strict=True):
             what = f"{round_} places {task} on {host_id}"
             shape = self._alternatives.shape(self._jobs[task[0]], task)
@@ -144,13 +171,6 @@ class Devices:
             if parts:
                 self._holders[task] = (run, host_id, parts)
                 self._shared(what, host_id, parts)
-            rules = shape.rules or PlacementRules()
-            if rules.within == "link_group" and not rules.segments and task[1] < self._jobs[task[0]].gang_min:
-                cards = (self._device(host_id, part.id) for part in parts)
-                mine = {(host_id, card.link_group or card.id) for card in cards if card and card.kind.startswith("gpu")}
-                islands.setdefault(task[0], set()).update(mine)
-                if len(islands[task[0]]) > 1:
-                    raise Violation(f"{what}, whose gang is in several link groups: {sorted(islands[task[0]])}")
 
     def _device(self, host_id: str, name: str) -> HostDevice | None:
         """A device by its id; one of a host that says an amount alone is named by its kind and a number."""
@@ -232,6 +252,6 @@ def _parts(event: TasksPlaced) -> Iterator[list[Part]]:
     columns = (ints(event.device).tolist(), ints(event.device_share).tolist(), ints(event.device_mib).tolist())
     each = zip(*columns, strict=True)
     counts = ints(event.device_count).tolist() or [0] * len(ints(event.job))
-    for count in counts:
-        items = [next(each) for _ in range(count)]
+    for size in counts:
+        items = [next(each) for _ in range(size)]
         yield [Part(event.device_ids[at], share, memory) for at, share, memory in items]
