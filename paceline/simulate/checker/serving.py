@@ -2,7 +2,7 @@
 hosts before others, then services that come back from lost hosts, then as it was admitted.
 
 Only tasks that are placed alone are compared: one that needs no more than another, with the same conditions on hosts,
-would have found a place where that was placed.
+would have found a place where that was placed, if it may use the host pool and tolerates the taints of that host.
 """
 
 from typing import NamedTuple
@@ -11,13 +11,15 @@ from events.codes import Outcome
 from events.columns import ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import GangsQueued, RunsEnded
-from events.records.placement import TasksPlaced
+from events.records.placement import HostPoolChanged, HostsPooled, HostTainted, TasksPlaced
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, flags_of, places_of, ranges_of, runs_of
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
+
+CLOSE_OR_OPEN = (HostPoolChanged, HostsPooled, HostTainted)
 
 
 class _Rank(NamedTuple):
@@ -66,6 +68,8 @@ class Serving:
             if isinstance(event, TasksPlaced)
             for task, run, host_id, _, _ in places_of(event)
         ]
+        if any(isinstance(event, CLOSE_OR_OPEN) for event in round_.decisions):
+            placed = []  # whom a host was closed to when they were placed isn't known any more
         last = max((self._rank(task) for task, *_ in placed if self._is_plain(task)), default=None)
         if last is not None:
             for task, run in self._hosts.waiting():
@@ -95,5 +99,6 @@ class Serving:
                 continue
             its = shape_of(self._units.jobs[other[0]], other[1])
             smaller = all(amount <= its.resources.get(name, 0) for name, amount in shape.resources.items())
-            if smaller and shape.constraints == its.constraints:
+            may = bool(mine) or self._hosts.allows(task[0], shape, host_id)
+            if smaller and may and shape.constraints == its.constraints:
                 raise Violation(f"{round_} places {other} on {host_id} before {task} run {run}, which was to go first")

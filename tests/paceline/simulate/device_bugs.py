@@ -15,6 +15,7 @@ from processors.placement.devices.layouts import HostLayout
 from processors.placement.host_pools import HostPools
 from processors.placement.host_reports import HostReports
 from processors.placement.room.search import Search
+from processors.placement.waits import Waits
 from tests.paceline.simulate.stage_bugs import Found, Plant
 
 
@@ -86,6 +87,12 @@ def only_untouched_cards_are_shared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(states.States, "choice", untouched)
 
 
+def last_come_first_served(patch: pytest.MonkeyPatch) -> None:
+    """Placement serves first what was admitted last."""
+    in_order = Waits.in_order
+    patch.setattr(Waits, "in_order", lambda self: reversed([*in_order(self)]))
+
+
 PLANTED: dict[Plant, Found] = {
     any_host_pool_will_do: Found("host_pools/kinds-of-jobs", "places .* which is in batch_reserved: /p may not"),
     host_pools_bound_nobody: Found(
@@ -97,6 +104,9 @@ PLANTED: dict[Plant, Found] = {
     ),
     daemons_take_nothing: Found(
         "host_pools/daemons-come-first", "says that daemons hold {} in host pools, they hold .*gpus"
+    ),
+    last_come_first_served: Found(
+        "host_pools/full-for-some", "places .'second', 0. on gpu-.* before .'first', 0. run 1, which was to go first"
     ),
     cards_set_aside_are_used: Found("placement/gang-that-lacks-a-card-set-aside", "on gpu-0, which is set aside"),
     all_leave_who_may: Found("placement/others-leave-on-one-card", "asks others to leave .* isn't in the way"),
