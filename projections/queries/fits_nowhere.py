@@ -1,20 +1,23 @@
 """Whether tasks of a specification would fit on no host, even an empty one: what its submitter is warned of."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from events.abilities import needed
 from events.codes import Code
 from events.conditions import EXCLUSIVE, MEETS, exclusive_names, first_unmet
 from events.override_chunks import Chunks
+from events.reasons import kind_of
 from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint
+from events.records.parts import Constraint, PlacementRules
 from events.resources import Kinds
 from events.taints import is_tolerated, text_of
 from events.task_overrides import instance_of, override_keys
@@ -29,7 +32,10 @@ from projections.views.reader import rows_as_text
 
 LOOKED_MAX = 100
 """So many different contents of a job are looked at."""
-_OFFERED = f"SELECT attributes, taints, tainted, capacity, sizes, port_first, port_last FROM main.hosts WHERE {OFFERS} "
+_OFFERED = f"""
+    SELECT attributes, taints, tainted, capacity, sizes, port_first, port_last, host_id, devices, cores, disabled
+    FROM main.hosts WHERE {OFFERS}
+"""
 
 
 _PORTS = ""
@@ -37,12 +43,15 @@ _PORTS = ""
 
 
 class _Offer(NamedTuple):
-    """The offer of a host: its attributes, amounts by resource, and how many ports."""
+    """The offer of a host: its attributes, amounts by resource, how many ports, and its devices and cores."""
 
     attributes: dict[str, str]
     taints: dict[str, str]
     amounts: Mapping[str, int]
     ports: int
+    host_id: str
+    devices: tuple[str, str, str]
+    """As `OfferedDevices`."""
 
 
 def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> list[FitWarning]:
@@ -92,22 +101,43 @@ def _counts(job: JobSubmitted, chunk: Chunks) -> list[tuple[int, int]]:
 def _offers(connection: Connection, kinds: Kinds) -> Iterator[_Offer]:
     """The offers of the hosts that aren't lost and have made one."""
     with closing(rows_as_text(connection, _OFFERED)) as rows:
-        for attributes, own, others, capacity, sizes, first, last in rows:
+        for attributes, own, others, capacity, sizes, first, last, host_id, *devices in rows:
             offered = kinds.offered(msgspec.json.decode(capacity), msgspec.json.decode(sizes))
             amount_of = dict(zip(kinds.names, offered, strict=True))
             taints = msgspec.json.decode(own) | msgspec.json.decode(others)
-            yield _Offer(msgspec.json.decode(attributes), taints, amount_of, last - first + 1)
+            names, cores, disabled = devices
+            ports = last - first + 1
+            yield _Offer(msgspec.json.decode(attributes), taints, amount_of, ports, host_id, (names, cores, disabled))
 
 
 def _why(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code, str] | None:
-    """Why tasks fit nowhere; None: they fit on a host, or there is none."""
+    """Why tasks fit nowhere by any of their requests; None: they fit on a host, or there is none."""
+    rules = own.rules
+    if rules is None or not rules.alternatives:
+        return _why_not(own, hosts, kinds)
+    hosts, why = list(hosts), list[tuple[Code, str]]()
+    for each in rules.alternatives:
+        wants = replace(rules, devices=each.devices, devices_within=each.devices_within, cores=each.cores)
+        resources = {amount.name: amount.amount for amount in each.resources}
+        one = _why_not(replace(own, resources=resources, rules=wants), hosts, kinds)
+        if one is None:
+            return None
+        why.append(one)
+    (code, text), *others = why
+    return code, text + "; nor would it by another request of `any_of`" * bool(others)
+
+
+def _why_not(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code, str] | None:
+    """The same for tasks that have one request."""
     conditions = [*own.constraints, *(Constraint(attribute, "exists", ()) for attribute in needed(own))]
     tolerations = own.rules.tolerations if own.rules is not None else ()
     need = {name: amount for name, amount in own.resources.items() if name not in kinds.licences}
+    lacks = _device_lacks(need, own.rules)
     need |= {_PORTS: len(own.ports)} if own.ports else {}
     most = dict[str, int]()
     there, matching = False, False
     names, kept_away, exclusive = set[str](), set[str](), False
+    nearest: tuple[int, str] | None = None
     for host in hosts:
         there = True
         names |= host.attributes.keys()
@@ -117,6 +147,8 @@ def _why(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code
         if not all(amount <= offered[name] for name, amount in need.items()):
             matching = True
             most = {name: max(most.get(name, 0), amount) for name, amount in offered.items()}
+        elif lack := lacks(host):
+            nearest = max(nearest or (-1, ""), lack, key=itemgetter(0))
         elif taints := [each for each in host.taints.items() if not is_tolerated(*each, tolerations)]:
             kept_away.add(text_of(*min(taints)))
         elif (mark := host.attributes.get(EXCLUSIVE)) is not None and mark not in exclusive_names(conditions):
@@ -125,9 +157,25 @@ def _why(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code
             return None
     if not there:
         return None
+    if nearest is not None and not (kept_away or exclusive):
+        return Code.NEVER_FITS, f"{kind_of(Code.NO_DEVICES_FIT).sentence.format(tasks='it')}; nearest {nearest[1]}"
     if kept_away or exclusive or not matching:
         return _unmatched(conditions, names, kept_away, exclusive)
     return Code.NEVER_FITS, _too_large(need, most, kinds)
+
+
+def _device_lacks(need: Mapping[str, int], rules: PlacementRules | None) -> Callable[[_Offer], tuple[int, str] | None]:
+    """Tells how near a host is that lacks devices for a task, and which it lacks; None: none."""
+    asks_cores = rules is not None and (rules.cores or rules.devices)
+    if not asks_cores and not need.keys() - {"cpu", "memory", "disk"}:
+        return lambda host: None
+    from projections.queries.device_fits import OfferedDevices, lack
+
+    def lacks(host: _Offer) -> tuple[int, str] | None:
+        there = lack(need, rules, OfferedDevices(*host.devices), host.amounts)
+        return (there.close, f"{host.host_id}, {there.text}") if there is not None else None
+
+    return lacks
 
 
 def _too_large(need: dict[str, int], most: dict[str, int], kinds: Kinds) -> str:
