@@ -30,6 +30,8 @@ class Level(NamedTuple):
     name: str
     segment: int
     """Members of a segment, each of which must be in one group; 0: the whole gang must."""
+    whole: str = ""
+    """The attribute of a larger group in which all segments must be; empty: they may be anywhere."""
 
     def fit(self, room: I64) -> I64:
         """The tasks of groups that count, where each group holds so many."""
@@ -40,7 +42,7 @@ def level_of(parts: Parts) -> Level | None:
     """The level of a gang; None: it has none in which it must be."""
     rules = parts[0][0].rules or RulesRow()
     if rules.segments and len(parts) == 1:
-        return Level(rules.nearness, rules.segments)
+        return Level(rules.nearness, rules.segments, rules.whole_within)
     name = rules.nearness if rules.segments else rules.whole_within
     return Level(name, 0) if name else None
 
@@ -50,6 +52,8 @@ class GroupRooms:
 
     def __init__(self, view: ClusterView, parts: Parts, level: Level, neighbours: Neighbours | None) -> None:
         self._view, self._level = view, level
+        self.fit = 0
+        """The tasks that all groups hold, in whole segments; of those of one larger group where all must be in one."""
         self._link_groups: list[tuple[int, str]] = []
         """The host and name of each group, where they are within hosts."""
         if level.name == LINK_GROUP and view.devices is not None:
@@ -65,8 +69,10 @@ class GroupRooms:
             np.add.at(of_part, self.groups, fit)
             self.room += np.minimum(of_part, size)
             self._open |= shape.unmet < 0
-        self.fit = int(level.fit(self.room).sum())
-        """The tasks that all groups hold, in whole segments."""
+            if level.whole:  # then there is one part
+                self.fit = _in_one(level, self._larger(), self.groups, fit)
+        if not level.whole:
+            self.fit = int(level.fit(self.room).sum())
 
     def _count_link_groups(self, board: DeviceBoard, parts: Parts, neighbours: Neighbours | None) -> None:
         """Counts the tasks of each part by itself; one without devices may be beside any of its host."""
@@ -85,10 +91,16 @@ class GroupRooms:
             room = np.minimum(islands.room, fit[islands.hosts])
             self.room = room if not self._link_groups else self.room + room
             self._link_groups = [*zip(islands.hosts.tolist(), islands.names, strict=True)]
-            totals += int(capped(islands, fit, segment).sum()) * segment
+            in_segments = capped(islands, fit, segment) * segment
+            totals += _in_one(self._level, self._larger()[islands.hosts], islands.hosts, in_segments)
         self.groups = np.arange(len(self._link_groups))
         self._open = np.ones(len(self.groups), dtype=np.bool_)
         self.fit = totals
+
+    def _larger(self) -> I64:
+        """[hosts]: the larger group in one of which all segments must be."""
+        hosts = self._view.hosts
+        return hosts.groups(self._level.whole) if self._level.whole else np.zeros(len(hosts.ids), dtype=np.int64)
 
     def fields(self) -> dict[str, Any]:
         """The fields of `GangsUnplaced` about groups."""
@@ -110,6 +122,17 @@ class GroupRooms:
         if self._level.name == HOST:
             return host_id
         return self._view.hosts.table[host_id].attributes.get(self._level.name, "")
+
+
+def _in_one(level: Level, whole: I64, groups: I64, fit: I64) -> int:
+    """The most tasks that the groups of one larger group hold together, by how many each of their parts holds."""
+    most = 0
+    for larger in distinct(whole).tolist():
+        there = whole == larger
+        room = np.zeros(int(groups[there].max(initial=-1)) + 1, dtype=np.int64)
+        np.add.at(room, groups[there], fit[there])
+        most = max(most, int(level.fit(room).sum()))
+    return most
 
 
 def _fit_now(view: ClusterView, shape: ShapeView, size: int, neighbours: Neighbours) -> I64:

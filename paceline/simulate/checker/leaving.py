@@ -45,6 +45,8 @@ class Leaving:
         """The runs that are ordered and not over."""
         self._on: dict[str, set[Task]] = {}
         """By host."""
+        self._ended_now: dict[Task, _Live] = {}
+        """The runs that this round has ended: what it lets leave it may have decided before."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of lifecycle. Raises `Violation`."""
@@ -57,6 +59,7 @@ class Leaving:
                 case HostRemoved():
                     self._goals.pop(event.host_id, None)
                     self._tainted.discard(event.host_id)
+        self._ended_now.clear()
         for event in round_.decisions:
             self._decided(event, round_)
 
@@ -94,7 +97,8 @@ class Leaving:
         if why not in (RunCause.DRAIN, RunCause.EVICT):
             return
         job, host_id = self._jobs[task[0]], self._live[task].host_id
-        hosts = {self._live[each].host_id for each in self._gang_of(task) if each in self._live} | {host_id}
+        there = (self._live.get(each) or self._ended_now.get(each) for each in self._gang_of(task))
+        hosts = {each.host_id for each in there if each} | {host_id}
         stages = {self._stage(each) for each in hosts}
         stage = Stage(self._stage(host_id)).name
         what = f"{round_} lets {task} leave {host_id}, which is {stage}, for {RunCause(why).name}"
@@ -127,7 +131,7 @@ class Leaving:
         for (task, run), outcome, why, keeps, next_ in columns:
             live = self._live.get(task)
             if live is not None and live.run == run:
-                del self._live[task]
+                self._ended_now[task] = self._live.pop(task)
                 self._on[live.host_id].discard(task)
             if keeps and why in LOSES:
                 raise Violation(f"{round_} ends {task} run {run} for {why}, and it keeps its admission")

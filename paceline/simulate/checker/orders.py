@@ -38,14 +38,21 @@ class Unit(NamedTuple):
         return [(self.job_id, instance) for instance in range(self.first, self.first + self.size)]
 
 
+class _Ask(NamedTuple):
+    """An ask of placement: when, and the victims."""
+
+    at_ms: int
+    victims: set[tuple[Task, int]]
+
+
 class Orders:
     """Follows asks, orders and refusals. `pools` has taken the round before."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
         self._units = pools.units
-        self._asked: dict[Unit, set[tuple[Task, int]]] = {}
-        """Asks that have no answer, and their victims."""
+        self._asked: dict[Unit, list[_Ask]] = {}
+        """Asks that have no answer."""
         self._leave: dict[str, set[tuple[Task, int]]] = {}
         """The same of hosts that offer less than their runs hold."""
         self.entitled: dict[str, dict[str, int]] = {}
@@ -53,9 +60,9 @@ class Orders:
 
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement. Raises `Violation`."""
-        for _, _, event, _ in round_.inputs:
+        for _, _, event, now in round_.inputs:
             if isinstance(event, PreemptionAsked):
-                self._ask(event, round_)
+                self._ask(event, now, round_)
         for event in round_.decisions:
             self._decided(event, round_)
 
@@ -64,14 +71,25 @@ class Orders:
         if self._asked or self._leave:
             raise Violation(f"the cell is at rest: {[*self._asked][:3]} asked for victims and have no answer")
 
-    def _ask(self, event: PreemptionAsked, round_: Round) -> None:
+    def _ask(self, event: PreemptionAsked, now: int, round_: Round) -> None:
+        """Placement asks again where it has waited for an answer as long as room is held, by its clock."""
         unit = Unit(event.job_id, event.first, event.count, event.run)
         if not event.job_id:
             self._leave[event.host_ids[0]] = victims_of(event)
             return
-        if unit in self._asked:
+        before = self._asked.setdefault(unit, [])
+        if before and now - before[-1].at_ms < self._pools.settings.hold_for_ms:
             raise Violation(f"{round_} hears that {unit} asks for victims again, before it has an answer")
-        self._asked[unit] = victims_of(event)
+        before.append(_Ask(now, victims_of(event)))
+
+    def _answer(self, unit: Unit) -> set[tuple[Task, int]] | None:
+        """The victims of the first ask for a unit, which has an answer now; None: it hasn't asked."""
+        if unit not in self._asked:
+            return None
+        first, *others = self._asked.pop(unit)
+        if others:
+            self._asked[unit] = others
+        return first.victims
 
     def _decided(self, event: Event, round_: Round) -> None:
         match event:
@@ -89,13 +107,13 @@ class Orders:
                 del self._leave[hosts[0]]
             case PreemptionRefused():
                 unit = Unit(event.job_id, event.first, event.count, event.run)
-                if self._asked.pop(unit, None) is None:
+                if self._answer(unit) is None:
                     raise Violation(f"{round_} refuses victims for {unit}, which hasn't asked")
             case AdmissionsRanked():  # of the first ask it is the answer: its unit was parked, and has room
                 units = {Unit(*gangs[:-1]) for gangs, rank in ranks_of(event) if rank == 1}
                 first = next(iter(self._asked), None)
                 if first in units:
-                    del self._asked[first]
+                    self._answer(first)
             case PreemptionsOrdered():
                 self._ordered(event, round_)
 
@@ -125,7 +143,7 @@ class Orders:
             if self._leave.pop(event.host_ids[0], None) != {*victims}:
                 raise Violation(f"{round_} orders {victims[:3]} to leave {event.host_ids}, which weren't asked to")
             return
-        planned = self._asked.pop(unit, None) if event.host_ids else set()
+        planned = self._answer(unit) if event.host_ids else set()
         under_limits = {each for each, way in zip(victims, ints(event.way).tolist(), strict=True) if way == LIMIT}
         if planned != {*victims} - under_limits:
             raise Violation(f"{round_} orders {victims[:3]} to leave for {unit}, which hasn't asked for that")

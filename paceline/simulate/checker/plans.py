@@ -11,7 +11,7 @@ from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.parts import TaskShape
-from events.records.placement import GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
+from events.records.placement import GangsReturned, HostsPooled, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
 from paceline.simulate.checker.alternatives import by_alternative
@@ -153,6 +153,8 @@ class Plans:
                 self._asked(event, round_)
             case HostsReserved():
                 self._reserve(event, round_)
+            case HostsPooled():  # the unit may perhaps not use that host pool
+                self._stay_at({*event.host_ids})
             case TimerPassed():
                 for unit in [unit for unit, plan in self.plans.items() if plan.until_ms <= event.due_ms]:
                     self._end(unit)

@@ -22,6 +22,7 @@ from paceline.simulate.faults.trial import Trial, TrialResult
 from paceline.simulate.scenario.random_devices import draw_devices
 from paceline.simulate.scenario.random_maintenance import draw_maintenance
 from paceline.simulate.scenario.random_scenario import draw_scenario
+from paceline.simulate.scenario.random_topology import draw_topology
 from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.session import with_end
 from paceline.worker_processes import Say, Workers
@@ -32,6 +33,8 @@ MAINTAINED_EACH, MAINTAINED = 4, 12
 """Every so many seeds a cell is drawn that is maintained, which lasts as long as for so many things that users do."""
 WITH_DEVICES_EACH, WITH_DEVICES = 4, 20
 """The same for cells whose hosts have devices and cores."""
+NEAR_EACH, NEAR = 8, 20
+"""The same for cells whose gangs are to be near each other."""
 REPORT_SECONDS = 60.0
 VIEWS_EACH = 32
 """Every so many seeds of trials under all kinds views are made too, which takes longer than the rest of the trial."""
@@ -113,6 +116,8 @@ def _with_views(scenario: Scenario | None, kinds: Collection[str], seed: int) ->
 def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
     if scenario is not None:
         return scenario.model_copy(update={"seed": seed})
+    if seed % NEAR_EACH == 7:
+        return draw_topology(seed, NEAR)
     if seed % WITH_DEVICES_EACH == 3:
         return draw_devices(seed, WITH_DEVICES)
     return draw_maintenance(seed, MAINTAINED) if seed % MAINTAINED_EACH == 1 else draw_scenario(seed, ACTIONS)

@@ -351,10 +351,11 @@ class Claims:
         run, ready, flags = queues.arena["held"][slots], *self._by_time(job_id, row, slots, now)
         need, stays = queues.unit_need(row, key), self._stays(pool)
         room, promised = subtract(entitlement, stays), subtract(self._reserved(pool, entitlement), stays)
+        waited = queues.arena["due_s"][slots] <= self._move_and_clear()[0].since_s(now)  # else it was asked for
         if queues.is_revocable(key):  # it takes what hosts lend, from others that have it, and nothing else
-            room, promised, flags = self._of_slack(room), queues.nothing, flags * 0
+            room, promised, flags, waited = self._of_slack(room), queues.nothing, flags * 0, waited & False
         rights: dict[Task, RightRow] = {}
-        for at, count in _alike(slots, run, flags, ready):
+        for at, count in _alike(slots, run, 2 * flags + waited, ready):
             ahead = add(before, need, at)
             below = _units_below(need, subtract(promised, ahead))
             for start, units in ((0, min(below, count)), (min(below, count), count - min(below, count))):
@@ -362,9 +363,8 @@ class Claims:
                     others = _of_needed_kinds(subtract(room, add(ahead, need, start)), need)
                     flag = int(flags[at])
                     if not start and below:  # its reservation is due to it: hosts are cleared as soon as runs are moved
-                        flag |= Flag.BELOW_RESERVATION | (
-                            Flag.CLEAR if flag & (Flag.MOVE | Flag.MOVES_ALONE) == Flag.MOVE else 0
-                        )
+                        clears = waited[at] and flag & (Flag.MOVE | Flag.MOVES_ALONE) == Flag.MOVE
+                        flag |= Flag.BELOW_RESERVATION | (Flag.CLEAR if clears else 0)
                     mine = slots[at + start : at + start + units]
                     task, size = (job_id, int(mine[0]) - row.base), row.gang_min if gang else units
                     due_s = self.due_s(task, size)
