@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from events.host_pools import SHARED
 from events.log.port import Log
 from events.topics import MACHINES, rounds_of
 from paceline.client.errors import InvalidValue
@@ -21,7 +22,7 @@ from paceline.history.watched_fold import WatchedFold
 from paceline.moments.log_cut import CutLog
 from paceline.moments.ordered_work import read_order
 from paceline.shadow.changed_fold import ENTITLEMENT, answers_of, change
-from paceline.whatif.settings import Setting, change_from
+from paceline.whatif.settings import Setting, change_from, check_host_pools
 from processors.cell_machines import machines
 from processors.entitlement.machine import Entitlement
 
@@ -48,7 +49,9 @@ def comparisons(log: Log, tail: Tail | None, order: ChangeOrder, write: Write) -
     folds = {name: folded(log, order.order, name) for name in MACHINES}
     machine = folds[ENTITLEMENT].machine
     assert isinstance(machine, Entitlement)
-    the_change = change_from(machine, log.cell, [Setting(*each) for each in order.settings], order.pools)
+    settings = [Setting(*each) for each in order.settings]
+    check_host_pools(settings, order.pools, [*machine.cell.host_pools, SHARED])
+    the_change = change_from(machine, log.cell, settings, order.pools)
     if not the_change.lines:
         raise InvalidValue("Nothing would be changed: pools and settings are as the change has them.")
     answers = answers_of(folds[ENTITLEMENT], the_change.first)

@@ -76,7 +76,7 @@ def change_of(stretch: Stretch, settings: Sequence[Setting], pools: Mapping[str,
         if isinstance(fact.event, PoolDefined):
             later.setdefault(fact.event.path, fact.event)
     host_pools = {fact.event.name for fact in stretch.facts if isinstance(fact.event, HostPoolDefined)}
-    _check_host_pools(settings, pools, [*machine.cell.host_pools, *host_pools, SHARED])
+    check_host_pools(settings, pools, [*machine.cell.host_pools, *host_pools, SHARED])
     return change_from(machine, stretch.log.cell, settings, pools, later)
 
 
@@ -87,9 +87,7 @@ def pools_of(stretch: Stretch, change: Change) -> set[str]:
     return {*machine.pools, *(event.path for event in defined if isinstance(event, PoolDefined))}
 
 
-def _check_host_pools(
-    settings: Sequence[Setting], pools: Mapping[str, Mapping[str, Any]], there: Sequence[str]
-) -> None:
+def check_host_pools(settings: Sequence[Setting], pools: Mapping[str, Mapping[str, Any]], there: Sequence[str]) -> None:
     """Raises `InvalidValue` where a change names a host pool that isn't there at any time."""
     lists = [(each.of, each.value) for each in settings if each.field == HOST_POOLS]
     lists += [(path, body.get(HOST_POOLS)) for path, body in pools.items()]

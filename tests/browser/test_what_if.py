@@ -19,7 +19,8 @@ def test_a_question_is_asked_and_its_lines_are_seen(visitor: Visitor, real: Show
     expect(page.locator("h1")).to_have_text("What if")
     assert page.get_by_label("What is otherwise").input_value() == "/search"
     assert blamed(page) == []
-    page.get_by_text("More changes, pairs of runs").click()
+    page.get_by_text("More changes, conditions, pairs of runs").click()
+    page.get_by_label("Conditions under which a check fails").fill("cell preempted < 1000\ncell preempted > 1000")
     page.get_by_label("Pairs of runs").fill("2")
     with real.client() as client:  # the pools are there by then
         page.get_by_label("From, in UTC").fill(client.job("waits")["submitted_at"] or "")
@@ -32,6 +33,8 @@ def test_a_question_is_asked_and_its_lines_are_seen(visitor: Visitor, real: Show
     stands(page)
     plot = page.locator(".plot").first
     assert plot.get_by_role("row").get_by_role("rowheader").all_inner_texts() == ["recorded", "again", "changed"]
+    conditions = page.get_by_role("group", name="Conditions").get_by_role("row")
+    expect(conditions).to_have_count(3)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         assert blamed(page) == []
@@ -39,6 +42,7 @@ def test_a_question_is_asked_and_its_lines_are_seen(visitor: Visitor, real: Show
     assert fits(page)
     page.get_by_role("link", name="Ask otherwise").click()
     assert page.get_by_label("More changes").input_value() == "/search:share=3"
+    assert page.get_by_label("Conditions under which").input_value() == "cell preempted < 1000\ncell preempted > 1000"
 
 
 def test_the_time_bar_leads_to_the_hour_before_the_moment_that_is_shown(visitor: Visitor, real: Shown) -> None:

@@ -12,6 +12,7 @@ from events.spec.problems import problems
 from events.spec.settings import descriptions
 from projections.api.context import Context
 from projections.api.problems import Problem, not_found
+from projections.api.what_if_questions import Question
 from projections.api.what_ifs import ROUTE, RUNS_MAX, WhatIfBody, begin, what_ifs_of
 from projections.queries import pool_tree
 from projections.ui.format import iso
@@ -23,7 +24,7 @@ HOUR_MS = 3_600_000
 CELL = "cell"
 POOL_FIELDS = [name for name in PoolSpec.model_fields if name not in ("path", "cell")]
 BY_RESOURCE = ("share", "reservation", "limit")
-FIELDS = ("from", "to", "of", "field", "resource", "value", "more", "change_file", "runs")
+FIELDS = ("from", "to", "of", "field", "resource", "value", "more", "change_file", "conditions", "runs")
 AGAIN_S = 1
 """Seconds after which a page looks again how far the answer is."""
 
@@ -74,7 +75,7 @@ async def ask(form: Sent) -> Shown | str:
 
 
 def _body(fields: Mapping[str, str]) -> dict[str, Any]:
-    changes = [line.strip() for line in fields["more"].splitlines() if line.strip()]
+    changes = _lines(fields["more"])
     if fields["value"].strip():
         resource = f":{fields['resource'].strip()}" if fields["resource"].strip() else ""
         changes.insert(0, f"{fields['of']}:{fields['field']}{resource}={fields['value'].strip()}")
@@ -84,7 +85,12 @@ def _body(fields: Mapping[str, str]) -> dict[str, Any]:
         "changes": changes,
         "change_file": fields["change_file"].replace("\r\n", "\n"),
         "runs": fields["runs"] or 5,
+        "conditions": _lines(fields["conditions"]),
     }
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 async def _told(context: Context, fields: Mapping[str, str], faults: list[tuple[str, str]], status: int) -> Shown:
@@ -112,6 +118,7 @@ def load_answer(scene: Scene) -> PageValues:
         "to": iso(question.to_ms),
         "more": "\n".join(question.changes),
         "change_file": question.change_file or None,
+        "conditions": "\n".join(question.conditions) or None,
         "runs": question.runs,
     }
     answer: PageValues = orjson.loads(what_if.page) if what_if.page else {}
@@ -121,15 +128,16 @@ def load_answer(scene: Scene) -> PageValues:
         "question": question,
         "ask_again": again,
         "percent": round(what_if.done * 100),
-        "same": _command(again, question.changes, question.change_file),
+        "same": _command(again, question),
         "again_s": 0 if what_if.over else AGAIN_S,
         **answer,
     }
 
 
-def _command(again: Mapping[str, Any], changes: tuple[str, ...], change_file: str) -> str:
+def _command(again: Mapping[str, Any], question: Question) -> str:
     """The command that asks the same."""
-    words = [f"--set '{change}'" for change in changes] + (["--file FILE"] if change_file else [])
+    words = [f"--set '{change}'" for change in question.changes] + (["--file FILE"] if question.change_file else [])
+    words += [f"--fail-if '{condition}'" for condition in question.conditions]
     return f"paceline what-if --from {again['from']} --to {again['to']} {' '.join(words)} --runs {again['runs']}"
 
 

@@ -204,4 +204,8 @@ def test_what_a_shadow_cannot_change_or_reach(cell: CellProcess, tmp_path: Path,
     same.write_text("path: /a\nshare: 1\n")
     assert run(["shadow", "--data", str(cell.data), *listen, "--file", str(same)]) == 2
     assert "Nothing would be changed" in capsys.readouterr().err
+    nowhere = tmp_path / "nowhere.yaml"
+    nowhere.write_text("path: /a\nhost_pools: [shard]\n")
+    assert run(["shadow", "--data", str(cell.data), *listen, "--file", str(nowhere)]) == 2
+    assert "/a:host_pools: there is no host pool shard; did you mean shared?" in capsys.readouterr().err
     assert run(["shadow", "--data", str(tmp_path / "none"), *listen, "--build", sys.executable]) == 6

@@ -2,6 +2,7 @@
 looks, and nothing written.
 """
 
+import html
 import json
 import re
 import sys
@@ -290,6 +291,39 @@ def test_the_page_asks_shows_progress_and_then_the_lines(server: Server) -> None
         lines = json.loads(plots[f"{meaning}-1"])["series"]
         assert [each["name"] for each in lines] == ["recorded", "again", "changed"]
     assert signed.ask(**form).headers["Location"] == sent.headers["Location"]
+
+
+@pytest.mark.outside
+def test_the_page_takes_conditions_and_says_which_hold(server: Server) -> None:
+    signed = Signed(server)
+
+    def shown(conditions: str) -> str:
+        asked = {**WHEN, "of": "/b", "field": "share", "value": "3", "runs": "2", "conditions": conditions}
+        sent = signed.ask(**asked)
+        assert sent.status_code == 303, sent.text
+        text = until(
+            lambda: "Refresh" not in (page := signed.page(sent.headers["Location"])).headers and page.text, "it"
+        )
+        return html.unescape(text)
+
+    text = shown("pool /b mean_wait < -10%\r\n\r\n cell mean_wait < -1000s\r\n")
+    rows = re.findall(r"<tr><td><code>(.*?)</code></td><td class=\"(\w+)\">(.*?)</td></tr>", text)
+    assert rows == [
+        ("pool /b mean_wait < -10%", "bad", "yes: a check fails"),
+        ("cell mean_wait < -1000s", "good", "no"),
+    ]
+    assert "--fail-if 'pool /b mean_wait < -10%' --fail-if 'cell mean_wait < -1000s'" in text
+    again = re.search(r'href="/ui(/what-if[^"]+)">Ask otherwise', text)
+    assert again is not None
+    form = html.unescape(signed.page(f"/ui{again[1]}").text)
+    assert ">pool /b mean_wait < -10%\ncell mean_wait < -1000s</textarea>" in form
+    for condition, why in {
+        "cell waits > 1": "there is no figure waits",
+        "pool /bb mean_wait > 1s": "there is no pool /bb; did you mean /b",
+        "cell mean_wait > 5": "mean_wait is a time, and 5 has no unit",
+    }.items():
+        wrong = shown(condition)
+        assert (f"{condition!r}: {why}" in wrong, "Effects" in wrong) == (True, False)
 
 
 def test_what_can_not_be_asked_is_told_beside_the_form(server: Server) -> None:
