@@ -6,7 +6,7 @@ one. Hosts are one sum of resources: fragments, conditions and later arrivals ar
 """
 
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 Amounts = tuple[int, ...]
@@ -50,7 +50,7 @@ class World(NamedTuple):
     jobs: int
 
 
-def fits(need: Amounts, room: Sequence[int]) -> bool:
+def fits(need: Sequence[int], room: Sequence[int]) -> bool:
     """Whether there is room for all that is needed."""
     return all(map(int.__le__, need, room))
 
@@ -93,11 +93,16 @@ class _Path:
     def __init__(self, world: World, now: float, ends: Sequence[float], lengths: Sequence[float]) -> None:
         self._world, self._now, self._lengths = world, now, lengths
         self._free = list(world.capacity)
+        self._lent_need = [0] * len(world.capacity)
         self._held = [[0] * len(world.capacity) for _ in world.queues]
+        self._loads = [0.0] * len(world.queues)
+        """The largest part of the cell that each queue holds, for its weight."""
         self._lines: list[list[int]] = [[] for _ in world.queues]
         for index, unit in enumerate(world.waiting):
             self._lines[unit.queue].append(index)
         self._heads = [0] * len(world.queues)
+        self._least = [min(needs) for needs in zip(*(unit.need for unit in world.waiting), strict=True)]
+        """No unit needs less."""
         self._lent: dict[int, float] = {}
         """Units that run on what stands idle, the newest last, and when each ends."""
         self._own: dict[int, float] = {}
@@ -130,6 +135,16 @@ class _Path:
             self._free[at] -= sign * amount
             if of_queue is not None:
                 of_queue[at] += sign * amount
+        if of_queue is not None:
+            parts = zip(of_queue, self._world.capacity, strict=True)
+            part = max((amount / most for amount, most in parts if most), default=0.0)
+            self._loads[queue] = part / self._world.queues[queue].weight
+
+    def _lend(self, number: int, sign: int) -> None:
+        need = self._world.waiting[number].need
+        self._take(need, -1, sign)
+        for at, amount in enumerate(need):
+            self._lent_need[at] += sign * amount
 
     def _end(self, end: float, number: int) -> None:
         if number < 0:
@@ -138,33 +153,35 @@ class _Path:
         elif self._lent.get(number) == end:
             del self._lent[number]
             self._gone.add(number)
-            self._take(self._world.waiting[number].need, -1, -1)
+            self._lend(number, -1)
         elif self._own.get(number) == end:  # else it has left, and has begun again
             del self._own[number]
             unit = self._world.waiting[number]
             self._take(unit.need, unit.queue, -1)
 
     def _serve(self) -> None:
-        open_queues = [queue for queue, line in enumerate(self._lines) if self._heads[queue] < len(line)]
-        while open_queues:
-            queue = min(open_queues, key=self._load) if len(open_queues) > 1 else open_queues[0]
-            if not self._admit(queue):
-                open_queues.remove(queue)
+        order = [
+            (self._loads[queue], queue) for queue, line in enumerate(self._lines) if self._heads[queue] < len(line)
+        ]
+        heapify(order)
+        while order:
+            queue = order[0][1]
+            if self._admit(queue):
+                heapreplace(order, (self._loads[queue], queue))
+            else:
+                heappop(order)
         for queue, line in enumerate(self._lines):
+            if not fits(self._least, self._free):
+                return
             head = self._heads[queue]
             for number in line[head : head + LENT_DEPTH]:
                 unit = self._world.waiting[number]
                 if unit.lendable and number not in self._lent and number not in self._gone and self._has(unit.need):
-                    self._take(unit.need, -1, 1)
+                    self._lend(number, 1)
                     self._lent[number] = self._start(number)
 
     def _has(self, need: Amounts) -> bool:
         return fits(need, self._free)
-
-    def _load(self, queue: int) -> float:
-        """The largest part of the cell that a queue holds, for its weight."""
-        parts = zip(self._held[queue], self._world.capacity, strict=True)
-        return max((amount / most for amount, most in parts if most), default=0.0) / self._world.queues[queue].weight
 
     def _admit(self, queue: int) -> bool:
         """Serves the head of a queue; whether there may be more to serve in it."""
@@ -181,7 +198,7 @@ class _Path:
             return False
         if number in self._lent:  # its turn has come while it runs
             self._own[number] = self._lent.pop(number)
-            self._take(unit.need, -1, -1)
+            self._lend(number, -1)
         elif not self._make_room(unit.need):
             return False
         else:
@@ -195,15 +212,11 @@ class _Path:
         """Whether there is room, once the newest of what is lent has left for it."""
         if self._has(need):
             return True
-        room = list(self._free)
-        for number in self._lent:
-            for at, amount in enumerate(self._world.waiting[number].need):
-                room[at] += amount
-        if not fits(need, room):
+        if not fits(need, [free + lent for free, lent in zip(self._free, self._lent_need, strict=True)]):
             return False
         while not self._has(need):
             number, _ = self._lent.popitem()
-            self._take(self._world.waiting[number].need, -1, -1)
+            self._lend(number, -1)
         return True
 
     def _start(self, number: int) -> float:
