@@ -3,7 +3,7 @@
 What isn't known for sure is no room: whatever could be a reason to wait ends the look.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,7 +15,7 @@ from events.conditions import EXCLUSIVE, MEETS, exclusive_names, first_unmet
 from events.host_pools import kind_of, of_kind
 from events.pool_paths import path_to
 from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint, HostDevice, PlacementRules
+from events.records.parts import Alternative, AlternativeAmount, Constraint, HostDevice, PlacementRules
 from events.resources import Amounts, is_gpu
 from projections.host_states import HostState
 from projections.queries.devices import WHOLE, holders_on
@@ -38,6 +38,9 @@ class Asked(NamedTuple):
     """The tasks of a job that go together, and what each asks."""
 
     need: Amounts
+    """The most of each resource that one of its requests asks: what pools must have, until one is taken."""
+    requests: Sequence[Amounts]
+    """Requests of which it can be said whether they fit; any of them will do."""
     tasks: int
     conditions: Sequence[Constraint]
     firm: bool
@@ -45,31 +48,39 @@ class Asked(NamedTuple):
     host_pools: tuple[str, ...]
     bound: bool
     """Whether there are host pools: what others wait for in these may come first."""
+    ports: int = 0
+    """The number of ports of each task."""
+    port_numbers: Collection[int] = ()
+    """Those of its ports that must have a certain number."""
+    daemon: str = ""
+    """The daemon that they are of, each for a host that has none yet; empty: they aren't of one."""
+    waiting: int = 0
+    """The number of its tasks that wait."""
 
 
 def asked(connection: Connection, job: JobRow, pools: Mapping[str, PoolRow]) -> Asked | None:
-    """The request of the next tasks of a job; None: something beside amounts, constraints and host pools says where or
-    when they may run.
+    """The request of the next tasks of a job; None: something beside amounts, ports, constraints and host pools says
+    where or when they may run.
     """
-    if job.kind in ("daemon", "stateful") or job.held_ms or job.stopping or job.controller or job.overridden:
+    if job.kind == "stateful" or job.held_ms or job.stopping or job.controller or job.overridden:
         return None
-    if job.ports or job.max_running or job.backoff or job.ended_ms or not _is_of_one_version(connection, job):
+    if job.max_running or job.backoff or job.ended_ms or not _is_of_one_version(connection, job):
         return None
     gang = job.gang_min > 1
     if gang and (job.queued < job.instances - job.removed or job.removed):
         return None  # a part of it is somewhere already
     spec = submission(connection, job.offset)
-    need = amounts_in(job.need)
+    need, requests = _requests(job, spec)
     kinds = kinds_of(connection)
-    if spec.revocable or needed(spec) or not _is_without_rules(spec) or any(name in kinds.licences for name in need):
+    if spec.revocable or needed(spec) or not requests or any(name in kinds.licences for name in need):
         return None
-    if OTHERS & need.keys() or any(is_gpu(name) and amount % WHOLE for name, amount in need.items()):
-        return None  # parts of devices: a sum says nothing of them
     usable = _host_pools(connection, job, spec, pools)
     if usable is None:
         return None
     tasks = job.gang_min if gang else 1
-    return Asked(need, tasks, spec.constraints, not spec.preemptible, *usable)
+    ports = len(spec.ports), [*spec.port_numbers.values()]
+    daemon = (job.job_id, job.queued) if job.kind == "daemon" else ("", 0)
+    return Asked(need, requests, tasks, spec.constraints, not spec.preemptible, *usable, *ports, *daemon)
 
 
 def _is_of_one_version(connection: Connection, job: JobRow) -> bool:
@@ -81,9 +92,22 @@ def _is_of_one_version(connection: Connection, job: JobRow) -> bool:
     return state == UpdateState.SUCCEEDED and job.needs == "{}"
 
 
-def _is_without_rules(spec: JobSubmitted) -> bool:
-    """Whether a job asks nothing of hosts beside conditions; taints that it tolerates don't count."""
-    return spec.rules is None or msgspec.structs.replace(spec.rules, tolerations=()) == PlacementRules()
+def _requests(job: JobRow, spec: JobSubmitted) -> tuple[Amounts, list[Amounts]]:
+    """The most that one of the requests of a task asks, and those that ask for amounts and whole devices alone; none of
+    these where rules say more of its hosts. Taints that it tolerates don't count.
+    """
+    rules = spec.rules or PlacementRules()
+    listed = tuple(AlternativeAmount(*amount) for amount in amounts_in(job.need).items())
+    every = rules.alternatives or (Alternative(listed, rules.devices, rules.devices_within, rules.cores),)
+    others = msgspec.structs.replace(rules, tolerations=(), alternatives=(), devices=(), devices_within="", cores=0)
+    need, plain = dict[str, int](), list[Amounts]()
+    for each in every:
+        request = {amount.name: amount.amount for amount in each.resources}
+        need = {name: max(need.get(name, 0), request.get(name, 0)) for name in need | request}
+        parts = OTHERS & request.keys() or any(is_gpu(name) and of % WHOLE for name, of in request.items())
+        if not (parts or each.devices or each.devices_within or each.cores):  # a sum says nothing of parts of devices
+            plain.append(request)
+    return need, plain if others == PlacementRules() else []
 
 
 def _host_pools(
@@ -108,7 +132,11 @@ def is_entitled(pool: str, ask: Asked, pools: Mapping[str, PoolRow]) -> bool:
         allocated, entitled, limit = amounts_in(row.allocation), amounts_in(row.entitlement), spec_of(row).limit
         for name, amount in ask.need.items():
             after = allocated.get(name, 0) + amount * ask.tasks
-            if after > entitled.get(name, 0) or after > limit.get(name, after):
+            if after > limit.get(name, after):
+                return False
+            if ask.daemon:
+                continue  # daemons stand beside shares and reservations
+            if after > entitled.get(name, 0):
                 return False
             if ask.firm and path == pool and after > spec_of(row).reservation.get(name, 0):
                 return False
@@ -117,25 +145,47 @@ def is_entitled(pool: str, ask: Asked, pools: Mapping[str, PoolRow]) -> bool:
 
 def host_for(connection: Connection, ask: Asked) -> str:
     """The first host that is well, that nobody has reserved and that has room, where with others like it there is room
-    for all tasks; empty: there is none.
+    for all tasks by one of their requests; empty: there is none.
     """
     if connection.execute(select(tables.reservations.c.job_id).limit(1)).first():
         return ""
     staged = {host_id for (host_id,) in connection.execute(select(tables.host_stages.c.host_id))}
-    first, missing = "", ask.tasks
-    for host in rows_of(connection, HostRow, select(tables.hosts).order_by(tables.hosts.c.place)):
+    hosts: list[HostRow] = rows_of(connection, HostRow, select(tables.hosts).order_by(tables.hosts.c.place))
+    if ask.daemon:
+        return _host_for_daemon(connection, [(host, host.host_id in staged) for host in hosts], ask)
+    first, missing = [""] * len(ask.requests), [ask.tasks] * len(ask.requests)
+    for host in hosts:
         if host.host_pool not in ask.host_pools:
             continue
         if not _is_well(host) or host.host_id in staged:
             if ask.bound:
                 return ""
             continue
-        room = _room(connection, host, ask)
-        if room:
-            first, missing = first or str(host.host_id), missing - room
-        if missing <= 0:
-            return first
+        for at, room in enumerate(_rooms(connection, host, ask)):
+            if room > 0:
+                first[at], missing[at] = first[at] or str(host.host_id), missing[at] - room
+            if missing[at] <= 0:
+                return first[at]
     return ""
+
+
+def _host_for_daemon(connection: Connection, hosts: Sequence[tuple[HostRow, bool]], ask: Asked) -> str:
+    """The first host that has no task of a daemon and is to have one; empty where one of these may have no room, or
+    they aren't as many as tasks wait: nobody tells for which hosts those are. `hosts`: with whether one has a stage.
+    """
+    without = []
+    for host, is_staged in hosts:
+        if not _is_open(host, ask):
+            continue
+        page = host_tasks(connection, host, ON_HOST_MAX, 0)
+        if page.next is not None:
+            return ""
+        if any(task["job_id"] == ask.daemon for task in page.items):
+            continue
+        if is_staged or not _is_well(host) or max(_rooms(connection, host, ask)) <= 0:
+            return ""
+        without.append(str(host.host_id))
+    return without[0] if without and len(without) == ask.waiting else ""
 
 
 def _is_well(host: HostRow) -> bool:
@@ -144,20 +194,47 @@ def _is_well(host: HostRow) -> bool:
     return plain and host_state(host) == HostState.UP and not host.offer_fault
 
 
-def _room(connection: Connection, host: HostRow, ask: Asked) -> int:
-    """The number of these tasks for which a host has room for sure, and that it takes."""
+def _is_open(host: HostRow, ask: Asked) -> bool:
+    """Whether a host meets the conditions of tasks, and isn't for others alone."""
     attributes = msgspec.json.decode(host.attributes, type=dict[str, str])
     if first_unmet(ask.conditions, attributes) != MEETS:
-        return 0
-    if attributes.get(EXCLUSIVE) and attributes[EXCLUSIVE] not in exclusive_names(ask.conditions):
-        return 0
+        return False
+    return not attributes.get(EXCLUSIVE) or attributes[EXCLUSIVE] in exclusive_names(ask.conditions)
+
+
+def _rooms(connection: Connection, host: HostRow, ask: Asked) -> list[int]:
+    """By request the number of these tasks for which a host has room for sure, and that it takes."""
+    nothing = [0] * len(ask.requests)
+    if not _is_open(host, ask):
+        return nothing
+    rooms = [_room(connection, host, request) for request in ask.requests]
+    if max(rooms) <= 0:
+        return nothing
+    ports = _ports_in_use(connection, host)
+    if ports is None:
+        return nothing
+    return [min(room, _room_of_ports(host, ask, ports)) for room in rooms]
+
+
+def _room(connection: Connection, host: HostRow, request: Amounts) -> int:
+    """The number of tasks for whose amounts and devices a host has room for sure."""
     capacity, used = amounts_in(host.capacity), amounts_in(host.allocated)
-    rooms = ((capacity.get(name, 0) - used.get(name, 0)) // amount for name, amount in ask.need.items() if amount)
+    rooms = ((capacity.get(name, 0) - used.get(name, 0)) // amount for name, amount in request.items() if amount)
     room = min(rooms, default=0)
-    for name, amount in ask.need.items():
+    for name, amount in request.items():
         if room > 0 and amount and is_gpu(name):
             room = min(room, _whole_devices(connection, host, name) * WHOLE // amount)
-    return room if room > 0 and not _is_apart(connection, host) else 0
+    return room
+
+
+def _room_of_ports(host: HostRow, ask: Asked, in_use: set[int]) -> int:
+    """The number of tasks for whose ports a host has room, where some are in use."""
+    if not ask.ports:
+        return ask.tasks
+    if not in_use.isdisjoint(ask.port_numbers):
+        return 0
+    free = len({*range(host.port_first, host.port_last + 1)} - in_use) // ask.ports
+    return min(free, 1) if ask.port_numbers else free
 
 
 def _whole_devices(connection: Connection, host: HostRow, kind: str) -> int:
@@ -174,10 +251,19 @@ def _whole_devices(connection: Connection, host: HostRow, kind: str) -> int:
     return 0 if parts else free // WHOLE
 
 
-def _is_apart(connection: Connection, host: HostRow) -> bool:
-    """Whether a task on a host may keep others away from it: by its rules, or by its own cores."""
+def _ports_in_use(connection: Connection, host: HostRow) -> set[int] | None:
+    """The ports that the tasks of a host have; None: one of them may keep others away."""
     page = host_tasks(connection, host, ON_HOST_MAX, 0)
     jobs = [job_row(connection, job_id) for job_id in {task["job_id"] for task in page.items}]
     if page.next is not None or None in jobs:
-        return True
-    return any(row is not None and submission(connection, row.offset).rules is not None for row in jobs)
+        return None
+    if any(row is not None and _keeps_away(submission(connection, row.offset)) for row in jobs):
+        return None
+    return {port for task in page.items for port in task["ports"]}
+
+
+def _keeps_away(spec: JobSubmitted) -> bool:
+    """Whether the rules of a job are such that its tasks may keep others away, or of parts that a sum doesn't show."""
+    if spec.rules is None:
+        return False
+    return msgspec.structs.replace(spec.rules, tolerations=(), alternatives=()) != PlacementRules()

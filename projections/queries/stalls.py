@@ -11,6 +11,7 @@ import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from sqlalchemy import Connection, func, select
 
+from events.work_classes import precedence_of
 from projections.queries.metric_families import Family, Samples
 from projections.queries.pages import rows_of
 from projections.queries.pool_tree import pool_rows
@@ -115,15 +116,19 @@ def _heads(connection: Connection, until_ms: int) -> list[JobRow]:
     rows: list[JobRow] = rows_of(connection, JobRow, waiting)
     heads: dict[str, JobRow] = {}
     for row in rows if len(rows) <= JOBS_MAX else ():
-        if row.pool not in heads or row.priority > heads[row.pool].priority:
+        if row.pool not in heads or _precedence(row) > _precedence(heads[row.pool]):
             heads[row.pool] = row
     oldest = sorted((row for row in heads.values() if row.waits_ms <= until_ms), key=lambda row: row.waits_ms)
     return sorted(oldest[:POOLS_MAX], key=lambda row: row.pool)
 
 
+def _precedence(job: JobRow) -> int:
+    return precedence_of(job.priority, job.kind == "daemon")
+
+
 def _is_free(connection: Connection, job: JobRow, pools: Mapping[str, PoolRow], now_ms: int) -> bool:
     """Whether a job that isn't admitted waits for no time, and one task of it would be within entitlements."""
-    one = Asked(amounts_in(job.need), 1, (), False, (), False)
+    one = Asked(amounts_in(job.need), (), 1, (), False, (), False, daemon=job.job_id if job.kind == "daemon" else "")
     if not is_entitled(job.pool, one, pools):
         return False
     waiting, holds = tables.waiting.c, tables.holds.c

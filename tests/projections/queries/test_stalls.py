@@ -43,6 +43,10 @@ pools:
   - {path: /own, host_pools: [own]}
   - {path: /firm, reservation: {cpu: 2, memory: 1GiB, disk: 1GiB}}
   - {path: /updated}
+  - {path: /ports}
+  - {path: /fixed}
+  - {path: /either}
+  - {path: /everywhere}
 jobs:
   - {job_id: stream, pool: /a, instances: 400, max_running: 4, resources: {cpu: 1}, sim: {draw: {uniform: [3s, 9s]}}}
 """
@@ -54,6 +58,10 @@ FORGOTTEN = {
     "own": "{<<}, at: 70s",
     "firm": "{<<}, at: 70s, preemptible: false",
     "updated": "{<<}, kind: stateless",
+    "ports": "{<<}, at: 70s, instances: 2, gang: {min: 2}, ports: [one, two]",
+    "fixed": "{<<}, at: 70s, ports: [{name: http, port: 8080}]",
+    "either": "{<<}, at: 70s, resources: {cpu: 1}, any_of: [{resources: {gpu: 1}}, {resources: {cpu: 2}}]",
+    "everywhere": "{<<}, at: 70s, kind: daemon, constraints: [{attribute: rack, values: [a]}]",
 }
 """Jobs of each kind that is looked at, each in a pool of its own; the updated one is started again."""
 FORGET_MS = 65_000
@@ -126,15 +134,16 @@ def found(path: Path, folder: Path, plant: Callable[[Forgets], None] = well) -> 
     return out, told + circles
 
 
-@pytest.mark.parametrize("kind", ["plain", "gang", "card", "own"])
+@pytest.mark.parametrize("kind", ["plain", "gang", "card", "own", "ports", "fixed", "either", "everywhere"])
 def test_work_that_placement_forgets_is_told(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [stall], [text] = found(cell_in(tmp_path, kind), tmp_path, partial(claim_forgotten, monkeypatch))
     assert (stall.job_id, stall.machine) == (kind, "placement")
     assert stall.rounds >= 100
     assert stall.now_ms - stall.since_ms >= 60_000
     assert text == stall.sentence
-    hosts = {"card": "card-1", "own": "own-1"}
-    assert f"fits on host {hosts.get(kind, stall.host_id)}{' and others' if kind == 'gang' else ''} and is" in text
+    hosts = {"card": "card-1", "own": "own-1", "everywhere": "card-1"}
+    others = " and others" if kind in ("gang", "ports") else ""
+    assert f"fits on host {hosts.get(kind, stall.host_id)}{others} and is" in text
 
 
 def test_work_that_entitlement_forgets_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +175,35 @@ jobs:
 def test_a_host_that_a_task_has_for_itself_is_no_room(tmp_path: Path) -> None:
     path = tmp_path / "cell.yaml"
     path.write_text(APART)
+    assert found(path, tmp_path) == ([], [])
+
+
+BUSY = """
+end: 6m
+hosts:
+  - {name: h, count: 2, resources: {cpu: 8}}
+pools:
+  - {path: /a, preemption_delay: never, reservation: {cpu: 4, memory: 1GiB, disk: 1GiB}}
+  - {path: /b, preemption_delay: never}
+jobs:
+  - {job_id: web, pool: /a, kind: stateless, instances: 2, strategy: spread, preemptible: false, resources: {cpu: 1},
+     ports: [{name: http, port: 8080}], sim: {duration: 100h}}
+  - {job_id: stream, pool: /a, at: 10s, instances: 400, max_running: 4, resources: {cpu: 1},
+     sim: {draw: {uniform: [3s, 9s]}}}
+"""
+WAITING = {
+    "fixed": "ports: [{name: http, port: 8080}]",
+    "either": "any_of: [{resources: {cpu: 9}}, {resources: {gpu: 1}}]",
+    "everywhere": "kind: daemon, ports: [{name: http, port: 8080}]",
+}
+"""Jobs that wait as long as the cell lasts, each for a reason that amounts alone don't show."""
+
+
+@pytest.mark.parametrize("kind", WAITING)
+def test_work_that_waits_for_ports_or_any_of_its_requests_is_not_told(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "cell.yaml"
+    job = f"  - {{job_id: b, pool: /b, at: 70s, resources: {{cpu: 1}}, {WAITING[kind]}, sim: {{duration: 100h}}}}\n"
+    path.write_text(BUSY + job + "expect:\n  - {at: 5m, that: job b tasks RUNNING == 0}\n")
     assert found(path, tmp_path) == ([], [])
 
 
