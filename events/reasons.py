@@ -253,8 +253,8 @@ _NOW = (
     ReasonKind(Code.FOR_DAEMON, WAIT, "it runs again where there is room",
                winner="daemon {for_job}, which runs on every host that matches"),
     ReasonKind(Code.HOST_SHRUNK, WAIT, "it runs again where there is room",
-               "it offers less than its runs hold, by {surplus}: nothing is placed there, and those of its runs that"
-               " are preemptible are asked to leave",
+               "it offers less than its runs hold, by {surplus}: nothing is placed there, and preemptible runs are"
+               " asked to leave until the rest fits",
                winner="as the host offers less than its runs hold, or its device was set aside"),
     ReasonKind(Code.VICTIM_GONE, WAIT, stays="it had left"),
     ReasonKind(Code.NON_PREEMPTIBLE, YOU, stays="it isn't preemptible"),

@@ -10,7 +10,7 @@ from events.bounds import LOAD_STEPS
 from events.cell_settings import DEFAULTS, Settings
 from events.codes import Code, RunCause
 from events.quantities import write_amounts, write_milli
-from events.resources import REVOCABLE, Amounts, Kinds, Unit, in_order
+from events.resources import GPU_MEMORY, REVOCABLE, Amounts, Kinds, Unit, in_order
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host, HostLoad, HostTaint, Shrinkage, Suspicion, Volume
@@ -295,15 +295,21 @@ def _on_host(row: HostRow, kinds: Kinds) -> Amounts:
 
 
 def surplus(row: HostRow, kinds: Kinds) -> Amounts:
-    """The amounts by which a host offers less than its runs hold; what it lends is no part of that."""
+    """The amounts by which a host offers less than its runs hold. What it lends is no part of that, nor are named
+    devices: one that is gone or unwell stays that of its run.
+    """
     if not row.offered or host_state(row) == HostState.LOST:
         return {}
     capacity = amounts_in(row.capacity)
-    return {
+    beyond = {
         name: amount - capacity.get(name, 0)
         for name, amount in _on_host(row, kinds).items()
         if amount > capacity.get(name, 0) and name != REVOCABLE
     }
+    if beyond and (devices := msgspec.json.decode(row.devices)):
+        apart = {GPU_MEMORY, *(each["kind"] for each in devices)}
+        return {name: amount for name, amount in beyond.items() if name not in apart}
+    return beyond
 
 
 def _shrunk(row: HostRow, kinds: Kinds) -> Shrinkage | None:

@@ -9,6 +9,8 @@ import pytest
 from events.codes import Code
 from events.columns import ints
 from events.records.entitlement import PreemptionRefused
+from events.records.hosts import HostDeviceRequested
+from events.records.parts import HostDevice
 from events.records.placement import PreemptionAsked
 from processors.placement.states import Phase
 from tests.helpers.machines import of, one, shaped
@@ -184,3 +186,20 @@ def test_who_is_asked_is_who_a_plain_rule_names(seed: int) -> None:
     lack = [max(0, have - offered_) for have, offered_ in zip(held, offers, strict=True)]
     assert asked(said) == naive(runs, lack)
     assert phase(world, "a") == (Phase.SHRUNK if any(lack) else Phase.UP)
+
+
+def cards(number: int, first: int = 0) -> dict[str, Any]:
+    """An offer of so many cards, by their numbers."""
+    devices = tuple(HostDevice(f"{at}", "gpu") for at in range(first, first + number))
+    return {"cpu": 9000, "gpu": 1000 * number, "devices": devices}
+
+
+def test_a_card_that_is_gone_ends_nothing_until_it_is_set_aside() -> None:
+    """Its host isn't short of it: the card stays its run's, and no other takes it."""
+    world = World()
+    world.host("a", **cards(2))
+    world.run("j", 2, **shaped({"gpu": 1000}))
+    said = offer(world, "a", **cards(1, first=1))
+    assert (asked(said), phase(world, "a")) == ([], Phase.UP)
+    request = HostDeviceRequested(host_id="a", device="0", disabled=True, ends=True, command_id="d")
+    assert asked(world.fact(request)) == [("j", 0, 1)]

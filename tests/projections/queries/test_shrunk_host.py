@@ -32,3 +32,15 @@ def test_no_surplus_where_the_rest_fits_is_lent_or_is_lost(
     capacity: dict[str, int], allocated: dict[str, int], fields: dict[str, object]
 ) -> None:
     assert host_json(host(capacity, allocated, **fields), Kinds())["shrunk"] is None
+
+
+def test_a_named_device_that_is_gone_or_unwell_is_no_surplus_as_its_run_keeps_it() -> None:
+    devices = to_json([{"id": "1", "kind": "gpu", "memory": 40 << 10}])
+    capacity, held = {"cpu": 4000, "gpu": 1000}, {"cpu": 4000, "gpu": 2000, "gpu_memory": 80 << 10}
+    assert host_json(host(capacity, held, devices=devices), Kinds())["shrunk"] is None
+    shrunk = host_json(host({"gpu": 1000}, {"gpu": 2000}), Kinds())["shrunk"]
+    assert shrunk is not None, "of an amount nobody knows which card is gone"
+    assert shrunk["surplus"] == {"gpu": 1}
+    shrunk = host_json(host({"cpu": 3000, "gpu": 1000}, held, devices=devices), Kinds())["shrunk"]
+    assert shrunk is not None
+    assert shrunk["surplus"] == {"cpu": 1}
