@@ -11,7 +11,7 @@ from events.structs import known
 from paceline.forecast.book import BookState
 from paceline.forecast.forecaster import Forecast, ForecasterState
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Checkpoint(msgspec.Struct):

@@ -14,8 +14,8 @@ from paceline.forecast.lengths import Like, Past
 from paceline.forecast.queue_model import Amounts, Busy, Queue, Unit, World, fits, path
 
 PATHS = 20
-SCORES = (3000, 10_000)
-"""An interval is widened by the mean of what the last so many scores of its method ask for, and the last so many."""
+SCORES = (3000, 10_000, 30_000)
+"""An interval is widened by the mean of what the last so many scores of its method ask for (decision 136)."""
 WORTHS = 300
 """Limits are scaled by what the last so many were worth."""
 CLASS_WAITS = 300
