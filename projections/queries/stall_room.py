@@ -30,6 +30,8 @@ from projections.views.rows import HostPoolRow, HostRow, JobRow, PoolRow, amount
 
 ON_HOST_MAX = 200
 """Tasks of a host that are looked at; one with more is no room."""
+LOOKED_MAX = 100
+"""The most hosts that turn out to be full of tasks, and instances of a daemon: each costs a read."""
 OTHERS = frozenset(("gpu_memory",))
 """Resources that are parts of devices."""
 
@@ -62,6 +64,8 @@ def asked(connection: Connection, job: JobRow, pools: Mapping[str, PoolRow]) -> 
     """The request of the next tasks of a job; None: something beside amounts, ports, constraints and host pools says
     where or when they may run.
     """
+    if job.kind == "daemon" and job.instances > LOOKED_MAX:
+        return None
     if job.kind == "stateful" or job.held_ms or job.stopping or job.controller or job.overridden:
         return None
     if job.max_running or job.backoff or job.ended_ms or not _is_of_one_version(connection, job):
@@ -153,6 +157,7 @@ def host_for(connection: Connection, ask: Asked) -> str:
     hosts: list[HostRow] = rows_of(connection, HostRow, select(tables.hosts).order_by(tables.hosts.c.place))
     if ask.daemon:
         return _host_for_daemon(connection, [(host, host.host_id in staged) for host in hosts], ask)
+    in_vain = 0
     first, missing = [""] * len(ask.requests), [ask.tasks] * len(ask.requests)
     for host in hosts:
         if host.host_pool not in ask.host_pools:
@@ -161,7 +166,11 @@ def host_for(connection: Connection, ask: Asked) -> str:
             if ask.bound:
                 return ""
             continue
-        for at, room in enumerate(_rooms(connection, host, ask)):
+        rooms = _rooms(connection, host, ask)
+        in_vain += min(rooms) < 0
+        if in_vain > LOOKED_MAX:
+            return ""
+        for at, room in enumerate(rooms):
             if room > 0:
                 first[at], missing[at] = first[at] or str(host.host_id), missing[at] - room
             if missing[at] <= 0:
@@ -185,6 +194,8 @@ def _host_for_daemon(connection: Connection, hosts: Sequence[tuple[HostRow, bool
         if is_staged or not _is_well(host) or max(_rooms(connection, host, ask)) <= 0:
             return ""
         without.append(str(host.host_id))
+        if len(without) > ask.waiting:
+            return ""
     return without[0] if without and len(without) == ask.waiting else ""
 
 
@@ -203,17 +214,18 @@ def _is_open(host: HostRow, ask: Asked) -> bool:
 
 
 def _rooms(connection: Connection, host: HostRow, ask: Asked) -> list[int]:
-    """By request the number of these tasks for which a host has room for sure, and that it takes."""
+    """By request the number of these tasks for which a host has room for sure, and that it takes; -1: its
+    tasks leave none, though its amounts do.
+    """
     nothing = [0] * len(ask.requests)
     if not _is_open(host, ask):
         return nothing
-    rooms = [_room(connection, host, request) for request in ask.requests]
-    if max(rooms) <= 0:
+    rooms = [max(0, _room(connection, host, request)) for request in ask.requests]
+    if not any(rooms):
         return nothing
     ports = _ports_in_use(connection, host)
-    if ports is None:
-        return nothing
-    return [min(room, _room_of_ports(host, ask, ports)) for room in rooms]
+    of_ports = _room_of_ports(host, ask, ports) if ports is not None else 0
+    return [min(room, of_ports) for room in rooms] if of_ports > 0 else [-1] * len(rooms)
 
 
 def _room(connection: Connection, host: HostRow, request: Amounts) -> int:
