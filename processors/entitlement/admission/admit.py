@@ -270,6 +270,11 @@ def blocked_by(lacks: list[int]) -> int:
     return bits(lacks) - 1 or ALL
 
 
+def _of_kind(amount: Vector, kind: int) -> Vector:
+    """The part of an amount that is of one kind."""
+    return tuple([each if at == kind else 0 for at, each in enumerate(amount)])
+
+
 def need_of(queues: Queues, part: PartKey, row: JobRow) -> Vector:
     """Return what the next unit of a part needs to be entitled; of a borrowed gang what those members need that are
     still admitted.
@@ -474,13 +479,21 @@ class Admissions:
         columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
         least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
         last, usage = self._kinds_served_last(pool) if heads else [], PassUsage(self._state)
+        reached = self._shares.reached(pool) if heads else None
         for head in heads:
             bound = SLACK if SLACK.binds(head.kind) else ENTITLEMENT
             if not bound.binds(head.kind):
                 continue
             ask = self._ask(pool, head)
             whole = bound.entitlement_for(usage, ask, head.aside)
-            edges = [tuple([amount if at == each else 0 for at, amount in enumerate(whole)]) for each in last]
+            edges = [_of_kind(whole, kind) for kind in last]
+            if (
+                reached is not None and bound is ENTITLEMENT
+            ):  # the reason is its host pools or its share, by which is less
+                beyond = [kind for kind, most in enumerate(reached) if whole[kind] > most]
+                edges += [_of_kind(reached, kind) for kind in beyond]
+                if head.why.code == Code.HOST_POOLS_FULL and not beyond:
+                    edges.append(whole)
             if CONTROLLERS_SHARE.binds(head.kind) and not self._is_borrowed(head.part):
                 within = CONTROLLERS_SHARE.entitlement_for(usage, ask, head.aside)
                 if within is not None:

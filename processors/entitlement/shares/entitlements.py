@@ -112,9 +112,13 @@ class Shares:
         entitled = self._tree.entitlement(path)
         return self._within_reach(path, entitled) if self._limits else entitled
 
+    def reached(self, path: str) -> Vector | None:
+        """The most that a pool may be entitled to by the host pools that it reaches; None: they bound it in nothing."""
+        return self._limits.get(path, {}).get(ALL_KINDS)
+
     def is_bounded(self, path: str, kind: int) -> bool:
         """Whether it is the host pools that a pool reaches that leave it no more of a kind."""
-        limit = self._limits.get(path, {}).get(ALL_KINDS)
+        limit = self.reached(path)
         return limit is not None and limit[kind] <= self._tree.entitlement(path)[kind]
 
     def limits_of_kinds(self, path: str) -> Limits:
@@ -203,7 +207,7 @@ class Shares:
         return list(dict.fromkeys([*paths, *(path for path in others if path in self._pools)]))
 
     def _within_reach(self, path: str, amount: Vector) -> Vector:
-        limit = self._limits.get(path, {}).get(ALL_KINDS)
+        limit = self.reached(path)
         return amount if limit is None else tuple(map(min, amount, limit))
 
     def _wanted_by_kind(self, path: str, reach: Reach) -> list[Vector]:

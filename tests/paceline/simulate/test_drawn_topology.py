@@ -26,6 +26,11 @@ def test_topology_under_faults_breaks_no_promise(seed: int) -> None:
     Trial(draw_topology(seed, ACTS), Faults(seed)).run()
 
 
+def test_a_pool_is_told_whether_its_share_or_its_host_pools_leave_it_no_more() -> None:
+    """A share fell below what host pools hold: a process that had begun anew a round before missed it."""
+    Trial(draw_topology(60, ACTS), Faults(60)).run()
+
+
 def _decisions(cell: SimulatedCell, machine: str) -> list[Event]:
     rounds = [decode(record.value) for record in cell.log.scan(f"paceline.{machine}", 0)]
     return [decode(each) for round_ in rounds if isinstance(round_, RoundCommitted) for each in round_.decisions]
