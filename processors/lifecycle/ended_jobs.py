@@ -143,12 +143,12 @@ class EndedJobs:
 
     def first_run(self, job_id: str) -> int:
         """With which run a new job of this id begins."""
-        row, place = _bucket(job_digest(job_id))
+        row, place = bucket_of(job_digest(job_id))
         floors = self.floors.get(row)
         return 1 if floors is None else int(floors[place]) + 1
 
     def _raise_floor(self, key: bytes, run: int) -> None:
-        row, place = _bucket(key)
+        row, place = bucket_of(key)
         if row not in self.floors:
             self.floors.put(row, np.zeros(FLOOR_ROW, dtype=np.int32))
         if run > self.floors[row][place]:
@@ -241,7 +241,7 @@ def _columns(row: bytearray) -> NDArray[Any]:
     return np.frombuffer(bytes(row), dtype=_COLUMNS)
 
 
-def _bucket(key: bytes) -> tuple[int, int]:
+def bucket_of(key: bytes) -> tuple[int, int]:
     """The row of a digest among the floors, and the place in it."""
     return divmod(int.from_bytes(key[-2:], "little") % BUCKETS, FLOOR_ROW)
 

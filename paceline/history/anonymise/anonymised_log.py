@@ -25,8 +25,10 @@ from events.rounds import Delivered, accept, decode_decisions
 from events.topics import FACT_BYTES_MAX, JOBS, VIEWED, rounds_of
 from paceline.client.errors import PacelineError
 from paceline.history.anonymise.kinds import JOB
+from paceline.history.anonymise.run_floors import RunFloors
 from paceline.history.anonymise.walk import Noted, Renamed, rewritten, without_derived
 from paceline.history.anonymise.written_log import WrittenLog
+from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
 from processors.runtime.fold import Fold
 from processors.runtime.replay import Replay
@@ -72,17 +74,20 @@ def _names(log: Log, machines: Machines) -> Renamed:
         for record in log.scan(topic, log.bounds(topic)[0]):
             if (fact := _fact(record)) is not None:
                 rewritten(fact, noted)
+    floors = RunFloors()
     for name, make in machines.items():
-        replay = Replay(make(), log)
-        for _ in replay.rounds(decide=False):
-            pass
+        machine = make()
+        replay = Replay(machine, log)
+        for round_ in replay.rounds(decide=False):
+            if isinstance(machine, Lifecycle):
+                floors.note(round_, machine.ended)
         if replay.result.difference is not None:
             raise PacelineError(f"{replay.result.difference.reason.removesuffix('.')}. See `paceline log verify`.")
         for delivered in _delivered(log, name, Chain()):
             if delivered.event is not None:
                 for event in (delivered.event, *decode_decisions(delivered.event)):
                     rewritten(event, noted)
-    names = Renamed(noted)
+    names = Renamed(noted, floors.renamed)
     names.hashes |= {job_digest(old): job_digest(new) for old, new in names.all_of(JOB).items()}
     for record in log.scan(JOBS.name, log.bounds(JOBS.name)[0]):
         if isinstance(upload := _fact(record), OverridesUploaded):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from events.records.base import Event, NestedRecord
 from paceline.history.anonymise.fields import FIELDS
-from paceline.history.anonymise.kinds import Kind, new_names
+from paceline.history.anonymise.kinds import JOB, Kind, new_names
 from paceline.history.anonymise.rules import Derived, FieldRule, Names, Pairs, Rule, Whole
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -43,11 +43,12 @@ class Noted:
 
 
 class Renamed:
-    """Has a new name for each text that was noted. Implements `Names`."""
+    """Has a new name for each text that was noted; `of_jobs` changes those of jobs once more. Implements `Names`."""
 
-    def __init__(self, noted: Noted) -> None:
+    def __init__(self, noted: Noted, of_jobs: Callable[[Mapping[str, str]], dict[str, str]] = dict) -> None:
         self.hashes: dict[bytes, bytes] = {}
         self._new = {kind: new_names(kind, texts) for kind, texts in noted.texts.items()}
+        self._new[JOB] = of_jobs(self.all_of(JOB))
         self._values = {name: sorted(values) for name, values in noted.values.items()}
 
     def of(self, kind: Kind, text: str) -> str:
