@@ -41,6 +41,8 @@ class Level(NamedTuple):
 def level_of(parts: Parts) -> Level | None:
     """The level of a gang; None: it has none in which it must be."""
     rules = parts[0][0].rules or RulesRow()
+    if rules.whole_within == LINK_GROUP:  # the smallest level: all segments are in one then
+        return Level(LINK_GROUP, 0)
     if rules.segments and len(parts) == 1:
         return Level(rules.nearness, rules.segments, rules.whole_within)
     name = rules.nearness if rules.segments else rules.whole_within

@@ -278,4 +278,5 @@ def _keeps_away(spec: JobSubmitted) -> bool:
     """Whether the rules of a job are such that its tasks may keep others away, or of parts that a sum doesn't show."""
     if spec.rules is None:
         return False
-    return msgspec.structs.replace(spec.rules, tolerations=(), alternatives=()) != PlacementRules()
+    plain = msgspec.structs.replace(spec.rules, tolerations=(), alternatives=()) == PlacementRules()
+    return not plain or any(each.cores or each.devices or each.devices_within for each in spec.rules.alternatives)

@@ -223,6 +223,7 @@ def test_two_drains_share_one_budget_through_a_kill_of_the_cell(cell: Cell) -> N
         cell.start()
         other = cell.run("host", "drain", second, "--wait")
         said = [ended(one).splitlines(), ended(other).splitlines()]
+        until(lambda: running(client, "pair") == 2)
         runs = [{run["run"]: run for run in client.runs("pair", instance)} for instance in range(2)]
         cell.told("host", "resume", first, second)
     assert [each[-1] for each in said] == [f"host {first} DRAINED", f"host {second} DRAINED"]

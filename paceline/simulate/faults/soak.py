@@ -31,7 +31,7 @@ ACTIONS = 200
 """The number of users' actions in one drawn scenario."""
 MAINTAINED_EACH, MAINTAINED = 4, 12
 """Every so many seeds a cell is drawn that is maintained, which lasts as long as for so many things that users do."""
-WITH_DEVICES_EACH, WITH_DEVICES = 4, 20
+WITH_DEVICES_EACH, WITH_DEVICES = 8, 20
 """The same for cells whose hosts have devices and cores."""
 NEAR_EACH, NEAR = 8, 20
 """The same for cells whose gangs are to be near each other."""

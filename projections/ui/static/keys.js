@@ -14,16 +14,21 @@ addEventListener("keydown", (event) => {
 
 /** @param {string} selector */
 function press(selector) {
-  const found = [...document.querySelectorAll(selector)].find((each) => each instanceof HTMLElement && each.offsetParent !== null);
+  const [found] = visible(document.documentElement, selector);
   if (!(found instanceof HTMLElement)) return false;
   found.focus();
   if (!found.matches("input")) found.click();
   return true;
 }
 
+/** The elements in a part of the page that can be seen. @param {Element | null} part @param {string} selector */
+function visible(part, selector) {
+  return [...(part?.querySelectorAll(selector) ?? [])].filter((each) => each instanceof HTMLElement && each.offsetParent !== null);
+}
+
 /** Goes to the link of the next row, or the one before. @param {number} by */
 function row(by) {
-  const links = [...document.querySelectorAll("main tbody tr")].map((each) => each.querySelector("a[href]:not(.moved)") ?? each.querySelector("a[href]")).filter((each) => each instanceof HTMLElement && each.offsetParent !== null);
+  const links = [...document.querySelectorAll("main tbody tr")].map((each) => visible(each, "a[href]:not(.moved)")[0] ?? visible(each, "a[href]")[0]).filter((each) => each);
   const at = links.findIndex((each) => each?.closest("tr")?.contains(document.activeElement));
   const next = links[at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by];
   if (!(next instanceof HTMLElement)) return false;
@@ -34,7 +39,7 @@ function row(by) {
 /** Goes to the next figure of the row, or of the page where no row is chosen, that leads to who moved it last. */
 function figure() {
   const of = document.activeElement?.closest("main tr") ?? document.querySelector("main");
-  const links = [...(of?.querySelectorAll("a.moved") ?? [])].filter((each) => each instanceof HTMLElement && each.offsetParent !== null);
+  const links = visible(of, "a.moved");
   const next = links[(links.findIndex((each) => each === document.activeElement) + 1) % links.length];
   if (!(next instanceof HTMLElement)) return false;
   next.focus();
