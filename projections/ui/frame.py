@@ -52,6 +52,7 @@ class Frame:
             "cells": self._cells,
             "at": at,
             "cell": cell,
+            "blame": rendering.blame_links(at, cell),
             "link": lambda path, **query: rendering.link(at, path, **{"cell": cell, **query}),
         }
 

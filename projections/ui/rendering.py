@@ -1,10 +1,10 @@
 """Templates, and the answers made of them."""
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined, Template
 from starlette.requests import Request
@@ -61,6 +61,13 @@ def link(at: str, path: str, **query: Any) -> str:
     """
     pairs = {name: value for name, value in query.items() if value is not None} | ({"at": at} if at else {})
     return f"/ui{path}" + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
+
+
+def blame_links(at: str, cell: str | None) -> Callable[[str], str]:
+    """Return what makes an address of blame for a target, as `link` does; large tables have hundreds of them."""
+    before = link("", "/blame", cell=cell, of="")
+    after = f"&{urlencode({'at': at})}" if at else ""
+    return lambda of: before + quote_plus(of) + after
 
 
 @lru_cache(1)
