@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from events.acceptance import digest
 from events.codes import ENDED_JOBS, JobState
 from events.columns import I32
-from events.id_digests import DIGEST_BYTES, job_digest
+from events.id_digests import DIGEST_BYTES, job_digest, split
 from events.records.parts import Cause
 from processors.state.causes import CauseRow
 from processors.state.table import Table, struct_table
@@ -121,8 +121,7 @@ class EndedJobs:
 
     def forget(self, digests: bytes) -> None:
         """These leave the state; what is unknown among them did so before."""
-        for at in range(0, len(digests), DIGEST_BYTES):
-            key = digests[at : at + DIGEST_BYTES]
+        for key in split(digests):
             number = self._find(key)
             if number is not None:
                 self._raise_floor(key, self._entry(number).run)

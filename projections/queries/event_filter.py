@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from events.actors import writer_of
-from events.id_digests import DIGEST_BYTES, job_digest
+from events.id_digests import job_digest, split
 from events.records.base import Event
 from events.records.entitlement import RightsSet
 from events.records.hosts import HostsLoaded
@@ -67,8 +67,7 @@ def subjects(event: Event, ids: Collection[str] = ()) -> Subjects:
     if isinstance(event, _QUIET):
         return Subjects()
     if isinstance(event, JobsForgotten):
-        column = event.digests
-        digests = {column[at : at + DIGEST_BYTES] for at in range(0, len(column), DIGEST_BYTES)}
+        digests = {*split(event.digests)}
         return Subjects(_each_once((*event.job_ids, *(each for each in ids if job_digest(each) in digests))))
     jobs = [getattr(event, name, "") for name in ("job_id", "for_job", "victim_job_id")]
     pools = [getattr(event, name, "") for name in ("path", "pool", "for_pool")]

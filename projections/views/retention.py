@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from events.codec import decode
 from events.codes import ENDED_JOBS
-from events.id_digests import DIGEST_BYTES, job_digest
+from events.id_digests import job_digest, split
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobsForgotten
 from events.resources import LONG_MAX
@@ -135,8 +135,7 @@ class JobRetention:
         """Lifecycle keeps nothing of these jobs any more; `covered`: what it had read. Returns those that go, each with
         its pool.
         """
-        digests = [event.digests[at : at + DIGEST_BYTES] for at in range(0, len(event.digests), DIGEST_BYTES)]
-        digests += map(job_digest, event.job_ids)
+        digests = (*split(event.digests), *map(job_digest, event.job_ids))
         self._cache.jobs.flush()
         job_ids = [job_id for digest in digests for job_id in self._named(digest)]
         self._cache.jobs.load(job_ids)

@@ -30,7 +30,7 @@ from events.devices import WITHIN
 from events.host_devices import CORE
 from events.host_health import Policy
 from events.host_pools import KINDS as HOST_POOL_KINDS
-from events.id_digests import DIGEST_BYTES
+from events.id_digests import split
 from events.records.base import Event
 from events.resources import Unit
 from events.roles import ROLES
@@ -339,8 +339,7 @@ def content_hashes(names: Names, values: tuple[bytes, ...], _: Any) -> tuple[byt
 
 def job_digests(names: Names, value: bytes, _: Any) -> bytes:
     """Digests of names of jobs, one after another."""
-    parts = (value[at : at + DIGEST_BYTES] for at in range(0, len(value), DIGEST_BYTES))
-    return b"".join(content_hash(names, each) for each in parts)
+    return b"".join(content_hash(names, each) for each in split(value))
 
 
 def spec(names: Names, value: bytes, _: Any) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from events.id_digests import DIGEST_BYTES, job_digest
+from events.id_digests import job_digest, split
 from events.job_ends import is_over
 from events.records.lifecycle import JobAccepted, JobChanged, JobsForgotten
 from events.records.rounds import RoundCommitted
@@ -47,9 +47,7 @@ class RunFloors:
                 job = ended.get(event.job_id)
                 self._runs[job_digest(event.job_id)] = ended.first_run(event.job_id) - 1 if job is None else job.run
             elif isinstance(event, JobsForgotten):
-                digests = event.digests + b"".join(map(job_digest, event.job_ids))
-                for at in range(0, len(digests), DIGEST_BYTES):
-                    key = digests[at : at + DIGEST_BYTES]
+                for key in (*split(event.digests), *map(job_digest, event.job_ids)):
                     noted.forgotten.append((key, self._runs.pop(key, 0)))
         if noted.accepted or noted.forgotten:
             self._rounds.append(noted)
